@@ -1,0 +1,30 @@
+# Everything a contributor runs. Each target builds .venv first, so a fresh clone needs only Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+TESTS := OMP_NUM_THREADS=2 $(BIN)/python -m pytest
+
+.PHONY: demo test test-all check format clean
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: .venv/ready  ## train on a simulated plant, find its faults, write patchad-demo/report.html
+	$(BIN)/patchad demo
+
+test: .venv/ready  ## what CI runs
+	$(TESTS) -m "not slow"
+
+test-all: .venv/ready  ## and the checks that take minutes
+	$(TESTS)
+
+check: .venv/ready  ## format, lint, types, import contract
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv patchad-demo

@@ -1,0 +1,1 @@
+"""PatchAD: time-series anomaly detection with patches."""

@@ -1,0 +1,49 @@
+"""The errors of PatchAD.
+
+Every message says what came, what was needed and what to do::
+
+    PatchADError
+    ├── InputError          (ValueError)   data or a parameter that cannot be used
+    │   └── MetricError                    labels, alarms or scores that a metric cannot take
+    ├── ModelFileError      (ValueError)   a model file that is damaged, foreign or too new
+    ├── UnsupportedError                   what this detector cannot do, by its nature
+    └── MissingExtraError   (ImportError)  an optional library that is not installed
+"""
+
+from __future__ import annotations
+
+
+class PatchADError(Exception):
+    """Base of all errors that PatchAD raises on purpose."""
+
+
+class InputError(PatchADError, ValueError):
+    """Data or a parameter that cannot be used."""
+
+
+class MetricError(InputError):
+    """Labels, alarms or scores that a metric cannot take."""
+
+
+class ModelFileError(PatchADError, ValueError):
+    """A model file that is damaged, foreign or written by a newer version."""
+
+
+class UnsupportedError(PatchADError):
+    """Something that this detector cannot do, by its nature."""
+
+
+class MissingExtraError(PatchADError, ImportError):
+    """An optional library is not installed.
+
+    Parameters
+    ----------
+    library
+        The missing library.
+    extra
+        The extra of PatchAD that installs it.
+    """
+
+    def __init__(self, library: str, extra: str) -> None:
+        super().__init__(f"{library} is not installed; install it with: pip install 'patchad[{extra}]'")
+        self.extra = extra
