@@ -1,1 +1,66 @@
-"""PatchAD: time-series anomaly detection with patches."""
+"""PatchAD: time-series anomaly detection with patches. Names load when they are first used, so importing is quick."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from patchad.detection import Detection, Event
+    from patchad.detector import Detector
+    from patchad.errors import (
+        InputError,
+        MetricError,
+        MissingExtraError,
+        ModelFileError,
+        PatchADError,
+        UnsupportedError,
+    )
+    from patchad.estimator import PatchAD
+    from patchad.registry import DETECTORS, load, make
+
+_HOMES = {
+    "DETECTORS": "registry",
+    "Detection": "detection",
+    "Detector": "detector",
+    "Event": "detection",
+    "InputError": "errors",
+    "MetricError": "errors",
+    "MissingExtraError": "errors",
+    "ModelFileError": "errors",
+    "PatchAD": "estimator",
+    "PatchADError": "errors",
+    "UnsupportedError": "errors",
+    "load": "registry",
+    "make": "registry",
+}
+_SUBMODULES = ("datasets", "metrics", "thresholds")
+
+__all__ = [
+    "DETECTORS",
+    "Detection",
+    "Detector",
+    "Event",
+    "InputError",
+    "MetricError",
+    "MissingExtraError",
+    "ModelFileError",
+    "PatchAD",
+    "PatchADError",
+    "UnsupportedError",
+    "load",
+    "make",
+]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"patchad.{_HOMES[name]}"), name)
+    if name in _SUBMODULES:
+        return import_module(f"patchad.{name}")
+    raise AttributeError(f"module 'patchad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_SUBMODULES, "__version__"]

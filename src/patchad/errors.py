@@ -12,6 +12,8 @@ Every message says what came, what was needed and what to do::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class PatchADError(Exception):
     """Base of all errors that PatchAD raises on purpose."""
@@ -47,3 +49,15 @@ class MissingExtraError(PatchADError, ImportError):
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed; install it with: pip install 'patchad[{extra}]'")
         self.extra = extra
+
+
+def listed(names: Sequence[object], most: int = 6) -> str:
+    """Write names for a message, the first few of many.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(repr(str(name)) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,1 @@
+"""Data to learn and to test on."""

@@ -1,0 +1,207 @@
+"""What a detector found: scores, levels, alarms, and events with the channels to blame."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchad.containers import BoolArray, FloatArray
+from patchad.files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A maximal run of alarms, half-open: rows `start` to `stop - 1`."""
+
+    start: int
+    stop: int
+    peak: int
+    """The row with the highest score."""
+    peak_score: float
+    severity: float
+    """0 to 100: 0 is no stranger than the strangest row of held-out train, 50 twice as far from its middle, 90 ten times."""
+    channels: tuple[tuple[str, float], ...]
+    """Names with their shares of the blame, most responsible first."""
+    start_time: np.generic | None = None
+    stop_time: np.generic | None = None
+    """Time of the event's last row."""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON knows them; times in ISO 8601."""
+        fields = asdict(self)
+        fields["channels"] = [{"name": name, "share": round(share, 4)} for name, share in self.channels]
+        for name in ("start_time", "stop_time"):
+            fields[name] = time_text(fields[name])
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """The scores of held-out train, in two numbers: what severity is measured with."""
+
+    middle: float
+    """Median score."""
+    highest: float
+
+    @classmethod
+    def fit(cls, scores: FloatArray) -> Yardstick:
+        """Measure the finite scores."""
+        finite = scores[np.isfinite(scores)]
+        return cls(float(np.median(finite)), float(finite.max()))
+
+    def severity(self, score: float) -> float:
+        """Give 0 to 100 for a score.
+
+        Examples
+        --------
+        >>> [Yardstick(middle=1.0, highest=2.0).severity(score) for score in (1.5, 2.0, 3.0, 11.0)]
+        [0.0, 0.0, 50.0, 90.0]
+        """
+        reach = max(self.highest - self.middle, 1e-12)
+        distance = (score - self.middle) / reach
+        return round(100 * (1 - 1 / distance), 6) if distance > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """The result of `detect`: one value per row, and the events."""
+
+    scores: FloatArray
+    """(time,), higher is stranger; NaN where a row could not be scored."""
+    levels: FloatArray
+    """(time,), what each score is held to."""
+    alarms: BoolArray
+    """(time,), score over level."""
+    events: tuple[Event, ...]
+    channels: tuple[str, ...]
+    index: NDArray[np.generic] | None
+    """(time,), the times, where the input had any."""
+    contributions: FloatArray
+    """(time, channel), shares of the blame; a row sums to 1, or to 0 where nothing is to blame."""
+    notes: tuple[str, ...] = ()
+    """What was filled, dropped, shrunk or ignored."""
+
+    def to_frame(self) -> Any:
+        """Give a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
+        import pandas as pd
+
+        columns = {"score": self.scores, "level": self.levels, "alarm": self.alarms}
+        index = None if self.index is None else pd.Index(self.index, name="time")
+        return pd.DataFrame(columns, index=index)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Give everything but the contributions as JSON text, and write it to `path` if given."""
+        text = json.dumps(
+            {
+                "channels": list(self.channels),
+                "events": [event.to_dict() for event in self.events],
+                "notes": list(self.notes),
+                "index": None if self.index is None else [time_text(time) for time in self.index],
+                "scores": [None if np.isnan(score) else float(score) for score in self.scores],
+                "levels": [None if np.isnan(level) else float(level) for level in self.levels],
+                "alarms": self.alarms.tolist(),
+            }
+        )
+        if path is not None:
+            write_whole(Path(path), text.encode())
+        return text
+
+    def report(self, path: str | Path, X: Any = None) -> Path:
+        """Write a self-contained HTML page for people.
+
+        Parameters
+        ----------
+        path
+            Where to write.
+        X
+            The data that was analysed, to draw the blamed channels beside the scores.
+        """
+        from patchad.report import write_report
+
+        return write_report(self, Path(path), X)
+
+
+def find_events(
+    scores: FloatArray,
+    levels: FloatArray,
+    alarms: BoolArray,
+    contributions: FloatArray,
+    channels: tuple[str, ...],
+    yardstick: Yardstick,
+    *,
+    index: NDArray[np.generic] | None = None,
+    min_duration: int = 1,
+    merge_gap: int = 0,
+) -> tuple[Event, ...]:
+    """Turn alarms into events.
+
+    Runs of alarms at most `merge_gap` rows apart become one event; events under `min_duration` rows are left out. A
+    channel's share is its mean contribution over the alarms, weighted by how far the score is over the level.
+
+    Examples
+    --------
+    >>> scores = np.array([0.0, 3.0, 5.0, 0.0])
+    >>> events = find_events(scores, np.ones(4), scores > 1, np.array([[0.2, 0.8]] * 4), ("flow", "heat"), Yardstick(0, 1))
+    >>> [(event.start, event.stop, event.peak, event.channels[0][0]) for event in events]
+    [(1, 3, 2, 'heat')]
+    """
+    events = []
+    for start, stop in alarm_runs(alarms, merge_gap):
+        if stop - start < min_duration:
+            continue
+        rows = np.arange(start, stop)[alarms[start:stop]]
+        peak = int(rows[np.argmax(scores[rows])])
+        weights = scores[rows] - levels[rows]
+        shares = weights @ contributions[rows]
+        shares = shares / shares.sum() if shares.sum() > 0 else shares
+        order = np.argsort(-shares, kind="stable")
+        events.append(
+            Event(
+                start=int(start),
+                stop=int(stop),
+                peak=peak,
+                peak_score=float(scores[peak]),
+                severity=yardstick.severity(float(scores[peak])),
+                channels=tuple((channels[i], float(shares[i])) for i in order if shares[i] > 0),
+                start_time=None if index is None else index[start],
+                stop_time=None if index is None else index[stop - 1],
+            )
+        )
+    return tuple(events)
+
+
+def alarm_runs(alarms: BoolArray, merge_gap: int = 0) -> list[tuple[int, int]]:
+    """Give the half-open runs of alarms, those at most `merge_gap` rows apart as one.
+
+    Examples
+    --------
+    >>> alarm_runs(np.array([True, False, True, False, False, True]), merge_gap=1)
+    [(0, 3), (5, 6)]
+    """
+    edges = np.flatnonzero(np.diff(alarms.astype(np.int8), prepend=0, append=0))
+    runs: list[tuple[int, int]] = []
+    for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if runs and start - runs[-1][1] <= merge_gap:
+            runs[-1] = (runs[-1][0], stop)
+        else:
+            runs.append((start, stop))
+    return runs
+
+
+def time_text(time: Any) -> str | float | None:
+    """Write a time for JSON and CSV: ISO 8601, or the number it is."""
+    if time is None:
+        return None
+    if isinstance(time, np.datetime64 | np.timedelta64):
+        import pandas as pd
+
+        return pd.Timestamp(time).isoformat() if isinstance(time, np.datetime64) else pd.Timedelta(time).isoformat()
+    return float(time)

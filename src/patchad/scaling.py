@@ -1,0 +1,70 @@
+"""Scales fitted on train only: z-scores for the net's input, robust scales for what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchad.containers import FloatArray
+
+CLIP = 1e3
+"""Scaled values are cut here: far beyond any level, and far from overflow in float32."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZScore:
+    """`(x - mean) / spread` of each channel; a constant channel keeps its unit."""
+
+    mean: FloatArray
+    """(channel,), float64."""
+    spread: FloatArray
+    """(channel,), float64, positive."""
+
+    @classmethod
+    def fit(cls, series: list[FloatArray]) -> ZScore:
+        """Take mean and standard deviation of each channel over all series.
+
+        Examples
+        --------
+        >>> scale = ZScore.fit([np.array([[1.0, 5.0], [3.0, 5.0]])])
+        >>> scale(np.array([[4.0, 6.0]])).tolist()
+        [[2.0, 1.0]]
+        """
+        rows = sum(len(values) for values in series)
+        mean = sum(values.sum(axis=0, dtype=np.float64) for values in series) / rows
+        # A channel at a time: (values - mean) of the whole series would be a second copy of the data.
+        channels = range(series[0].shape[1])
+        variance = np.array([sum(np.square(v[:, c] - mean[c]).sum() for v in series) / rows for c in channels])
+        spread = np.sqrt(variance)
+        constant = spread <= 1e-9 * np.maximum(np.abs(mean), 1e-3)
+        return cls(mean, np.where(constant, 1.0, spread))
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Scale `(..., channel)` values in float64, then give float32: large offsets must not eat small changes."""
+        return np.clip((values - self.mean) / self.spread, -CLIP, CLIP).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RobustScale:
+    """`(x - median) / spread`, the spread being the distance of quartiles scaled to a standard deviation."""
+
+    median: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def fit(cls, values: FloatArray, floor: float | FloatArray) -> RobustScale:
+        """Take median and spread along the first axis; `floor` is the smallest spread that means anything.
+
+        Examples
+        --------
+        >>> scale = RobustScale.fit(np.array([[1.0], [2.0], [3.0]]), floor=1e-6)
+        >>> scale.median.tolist(), scale(np.array([[2.0]])).tolist()
+        ([2.0], [[0.0]])
+        """
+        low, median, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
+        return cls(median, np.maximum((high - low) / 1.349, floor))
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Scale `(..., value)`."""
+        return (values - self.median) / self.spread

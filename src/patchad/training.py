@@ -1,0 +1,186 @@
+"""Training: Adam on random windows, early stopping on held-out windows of train."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from patchad.containers import FloatArray
+from patchad.errors import InputError
+from patchad.windows import WindowSampler
+
+logger = logging.getLogger(__name__)
+
+Loss = Callable[[nn.Module, Tensor], Tensor]
+Scaler = Callable[[FloatArray], FloatArray]
+CHECK_EVERY = 50
+"""Steps between two looks at the held-out windows."""
+PATIENCE = 4
+"""Looks without a better loss after which training stops."""
+HELD_OUT_WINDOWS = 128
+"""Held-out windows that are looked at; more say little more and cost training time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """How long and how fast to train. Defaults live in `PatchAD`."""
+
+    max_steps: int | None
+    """Most steps, whatever `epochs` says; None: as many as the epochs have."""
+    epochs: int | None
+    """Passes over all windows; None: random windows until `max_steps`."""
+    batch_size: int
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        if self.max_steps is None and self.epochs is None:
+            raise InputError("max_steps and epochs are both None; training needs an end, so give one of them")
+        for name in ("max_steps", "epochs", "batch_size", "learning_rate"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name}={value} is too small; it must be over 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training stands; one is kept for every look at the held-out windows."""
+
+    step: int
+    steps: int
+    loss: float
+    """Mean training loss since the last look."""
+    held_out: float
+    """Loss on held-out windows; NaN where there are none."""
+    seconds: float
+
+
+def train(
+    net: nn.Module,
+    loss: Loss,
+    windows: WindowSampler,
+    held_out: WindowSampler,
+    scale: Scaler,
+    config: TrainConfig,
+    *,
+    seed: int,
+    device: torch.device,
+    watch: Callable[[Progress], None] | None = None,
+) -> list[Progress]:
+    """Train `net` in place and leave it with the weights that did best on the held-out windows.
+
+    Parameters
+    ----------
+    net, loss
+        What to train, and `loss(net, batch)`, the mean loss of a batch `(b, t, c)`.
+    windows, held_out
+        Windows to train on and windows to stop on; without held-out windows training runs to its end.
+    scale
+        Turns raw windows into the net's input.
+    config
+        The budget.
+    seed
+        Of the order of the windows.
+    device
+        Where to compute.
+    watch
+        Called with every `Progress`, and with a NaN `held_out` on the steps between two looks.
+    """
+    net.to(device).train()
+    optimizer = torch.optim.Adam(net.parameters(), lr=config.learning_rate)
+    steps = planned_steps(len(windows), config)
+    checks = _batches(_even(held_out), scale, config.batch_size, device)
+    history: list[Progress] = []
+    best, best_state, began = math.inf, None, time.monotonic()
+    recent: list[float] = []
+    for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
+        batch = torch.from_numpy(scale(windows[chosen])).to(device)
+        optimizer.zero_grad(set_to_none=True)
+        value = loss(net, batch)
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        recent.append(float(value.detach()))
+        look = step % CHECK_EVERY == 0 or step == steps
+        held = _mean_loss(net, loss, checks) if look else math.nan
+        progress = Progress(step, steps, float(np.mean(recent)), held, time.monotonic() - began)
+        if watch is not None:
+            watch(progress)
+        if not look:
+            continue
+        history.append(progress)
+        recent = []
+        logger.debug("step %d of %d: loss %.5f, held out %.5f", step, steps, progress.loss, held)
+        if not checks:
+            continue
+        if held < best:
+            best, best_state = held, {name: value.detach().clone() for name, value in net.state_dict().items()}
+            stale = 0
+        else:
+            stale += 1
+            if stale >= PATIENCE:
+                break
+    if best_state is not None:
+        net.load_state_dict(best_state)
+    net.eval()
+    return history
+
+
+def planned_steps(windows: int, config: TrainConfig) -> int:
+    """Give the most steps that training will take.
+
+    Examples
+    --------
+    >>> planned_steps(1000, TrainConfig(max_steps=None, epochs=3, batch_size=128, learning_rate=1e-4))
+    24
+    """
+    if config.epochs is None:
+        return int(config.max_steps or 0)
+    full = config.epochs * math.ceil(windows / config.batch_size)
+    return full if config.max_steps is None else min(full, config.max_steps)
+
+
+def _orders(windows: int, config: TrainConfig, steps: int, seed: int) -> Iterator[NDArray[np.intp]]:
+    """Give the numbers of the windows of every step: random ones, or shuffled epochs."""
+    random = np.random.default_rng(seed)
+    if config.epochs is None:
+        for _ in range(steps):
+            yield random.integers(0, windows, size=config.batch_size)
+        return
+    done = 0
+    while done < steps:
+        order = random.permutation(windows)
+        for first in range(0, windows, config.batch_size):
+            if done == steps:
+                return
+            done += 1
+            yield order[first : first + config.batch_size]
+
+
+def _even(held_out: WindowSampler) -> FloatArray:
+    """Take windows evenly from the held-out part."""
+    count = min(len(held_out), HELD_OUT_WINDOWS)
+    if count == 0:
+        return np.empty((0, 0, 0), dtype=np.float32)
+    return held_out[np.linspace(0, len(held_out) - 1, count).astype(np.intp)]
+
+
+def _batches(windows: FloatArray, scale: Scaler, size: int, device: torch.device) -> list[Tensor]:
+    scaled = [scale(windows[first : first + size]) for first in range(0, len(windows), size)]
+    return [torch.from_numpy(part).to(device) for part in scaled]
+
+
+def _mean_loss(net: nn.Module, loss: Loss, batches: list[Tensor]) -> float:
+    if not batches:
+        return math.nan
+    net.eval()
+    with torch.no_grad():
+        total = sum(float(loss(net, batch)) * len(batch) for batch in batches)
+    net.train()
+    return total / sum(len(batch) for batch in batches)
