@@ -56,8 +56,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         )
     if int(metadata["format"]) > FORMAT:
         raise ModelFileError(
-            f"{str(path)!r} has format {metadata['format']} (written by patchad {metadata.get('patchad_version')}), this "
-            f"version reads up to {FORMAT}; upgrade patchad"
+            f"{str(path)!r} has format {metadata['format']} (written by patchad {metadata.get('patchad_version')}), "
+            f"this version reads up to {FORMAT}; upgrade patchad"
         )
     blank = content.replace(metadata["checksum"].encode(), _NO_CHECKSUM.encode(), 1)
     if hashlib.sha256(blank).hexdigest() != metadata["checksum"]:

@@ -83,8 +83,8 @@ def is_list_of_series(X: Any) -> bool:
 
 
 def _is_series(item: Any) -> bool:
-    if isinstance(item, np.ndarray):
-        return item.ndim >= 1
+    if isinstance(item, np.ndarray | Table):
+        return isinstance(item, Table) or item.ndim >= 1
     return not isinstance(item, Sequence | str | bytes) and _as_narwhals(item) is not None
 
 
@@ -106,16 +106,20 @@ def to_table(X: Any, *, time: str | None = None) -> Table:
     >>> table.channels, table.values.tolist(), str(table.index[0])[:10]
     (('pressure',), [[1.0], [2.0]], '2024-01-01')
     """
+    if isinstance(X, Table):
+        return X
     wrapped = _as_narwhals(X)
     if wrapped is None:
         return Table(_from_array(X))
     if isinstance(wrapped, nw.Series):
-        named = wrapped.name if isinstance(wrapped.name, str) and wrapped.name else None
+        name: object = wrapped.name
+        named = name if isinstance(name, str) and name else None
         frame = wrapped.alias(named or "value").to_frame()
         channels: tuple[str, ...] | None = (named,) if named else None
     else:
         frame = wrapped
-        channels = tuple(frame.columns) if all(isinstance(name, str) for name in frame.columns) else None
+        names: list[object] = list(frame.columns)  # a pandas frame may have numbers for names
+        channels = tuple(frame.columns) if all(isinstance(name, str) for name in names) else None
     return _from_frame(frame, channels, time)
 
 
@@ -171,7 +175,7 @@ def _float_type(dtypes: Sequence[np.dtype[Any]]) -> type[np.floating]:
 
 
 def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, time: str | None) -> Table:
-    kind: Kind = frame.implementation.name.lower()  # type: ignore[assignment]
+    kind: Kind = frame.implementation.name.lower()
     native_index = nw.maybe_get_index(frame)
     if len(set(frame.columns)) < len(frame.columns):
         twice = next(name for name in frame.columns if list(frame.columns).count(name) > 1)
@@ -216,7 +220,7 @@ def _find_time(frame: nw.DataFrame[Any], time: str | None) -> tuple[str | None, 
                 f"column {time!r} cannot be read as times; ISO 8601 (2024-01-31T12:00:00) or numbers are needed"
             )
         return time, times
-    usual = [name for name in frame.columns if isinstance(name, str) and name.lower() in TIME_NAMES]
+    usual = [name for name in frame.columns if str(name).lower() in TIME_NAMES]
     if len(usual) == 1 and len(frame.columns) > 1:
         times = _times(frame[usual[0]], numbers=True)
         if times is None:
@@ -260,9 +264,9 @@ def _numbers(frame: nw.DataFrame[Any], names: Sequence[str]) -> FloatArray:
     """Read these columns as `(time, channel)` floats, without a copy where a pandas frame is one block of floats."""
     native: IntoDataFrame = nw.to_native(frame)
     if frame.implementation.is_pandas() and len(names) == len(frame.columns):
-        dtypes = set(native.dtypes)  # type: ignore[union-attr, attr-defined]
+        dtypes = set(native.dtypes)  # type: ignore[attr-defined]
         if len(dtypes) == 1 and dtypes.pop() in (np.float32, np.float64):
-            return np.asarray(native.to_numpy())  # type: ignore[union-attr, attr-defined]
+            return np.asarray(native.to_numpy())  # type: ignore[attr-defined]
     columns = [_column_numbers(frame[name]) for name in names]
     values = np.empty((len(frame), len(names)), dtype=_float_type([column.dtype for column in columns]))
     for i, column in enumerate(columns):

@@ -24,7 +24,7 @@ class Event:
     """The row with the highest score."""
     peak_score: float
     severity: float
-    """0 to 100: 0 is no stranger than the strangest row of held-out train, 50 twice as far from its middle, 90 ten times."""
+    """0 to 100: 0 is as strange as the strangest row of held-out train, 50 twice as far from usual, 90 ten times."""
     channels: tuple[tuple[str, float], ...]
     """Names with their shares of the blame, most responsible first."""
     start_time: np.generic | None = None
@@ -149,7 +149,8 @@ def find_events(
     Examples
     --------
     >>> scores = np.array([0.0, 3.0, 5.0, 0.0])
-    >>> events = find_events(scores, np.ones(4), scores > 1, np.array([[0.2, 0.8]] * 4), ("flow", "heat"), Yardstick(0, 1))
+    >>> shares = np.array([[0.2, 0.8]] * 4)
+    >>> events = find_events(scores, np.ones(4), scores > 1, shares, ("flow", "heat"), Yardstick(0, 1))
     >>> [(event.start, event.stop, event.peak, event.channels[0][0]) for event in events]
     [(1, 3, 2, 'heat')]
     """
@@ -203,5 +204,6 @@ def time_text(time: Any) -> str | float | None:
     if isinstance(time, np.datetime64 | np.timedelta64):
         import pandas as pd
 
-        return pd.Timestamp(time).isoformat() if isinstance(time, np.datetime64) else pd.Timedelta(time).isoformat()
+        moment = pd.Timestamp(time) if isinstance(time, np.datetime64) else pd.Timedelta(time)
+        return str(moment.isoformat())
     return float(time)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from patchad import checkpoint
+from patchad.config import check_types
 from patchad.containers import FloatArray, Table, is_list_of_series, to_table
 from patchad.detection import Detection, Yardstick, find_events
 from patchad.errors import InputError, UnsupportedError, listed
@@ -69,7 +70,6 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         """Take back what `_state` gave."""
-        raise UnsupportedError(f"{type(self).__name__} cannot be loaded from a file")
 
     # -- what a user calls -----------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             )
         self.fit_notes_: tuple[str, ...] = tuple(note for p in prepared for note in p.notes)
         share = self._plan([len(segment) for segment in segments])
-        tails = [int(round(len(segment) * (1 - share))) for segment in segments]
+        tails = [round(len(segment) * (1 - share)) for segment in segments]
         self._fit(segments, tails)
         self._keep_scores(segments, tails if share > 0 else [0] * len(tails))
         self.set_threshold(self.threshold)
@@ -215,16 +215,17 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         if isinstance(parameters["threshold"], dict):
             parameters["threshold"] = from_description(parameters["threshold"])
         detector = cls(**parameters)
-        detector._set_channels(tuple(header["channels"]), named=header["named"])  # noqa: SLF001 - our own
+        detector._set_channels(tuple(header["channels"]), named=header["named"])
         detector.initial_ = arrays.pop("detector.initial")
         detector.fit_notes_ = tuple(header["notes"])
-        detector._set_scores(arrays.pop("detector.train_scores"), header["held_out"])  # noqa: SLF001
-        detector._restore(arrays, header["learned"])  # noqa: SLF001
+        detector._set_scores(arrays.pop("detector.train_scores"), header["held_out"])
+        detector._restore(arrays, header["learned"])
         return detector.set_threshold(detector.threshold)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _check_rules(self) -> None:
+        check_types(self.get_params(deep=False), type(self))
         make_threshold(self.threshold, risk=self.risk)
         for name, least in (("min_duration", 1), ("merge_gap", 0), ("max_gap", 1)):
             if getattr(self, name) < least:
@@ -237,7 +238,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def _learn_channels(self, table: Table) -> None:
         width = table.values.shape[1]
         if width == 0:
-            raise InputError("X has 0 feature(s) (shape=(%d, 0)) while a minimum of 1 is required." % len(table.values))
+            raise InputError(f"X has 0 feature(s) (shape=({len(table.values)}, 0)) while a minimum of 1 is required.")
         names = table.channels or tuple(f"channel_{i}" for i in range(width))
         self._set_channels(names, named=table.channels is not None)
 

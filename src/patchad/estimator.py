@@ -17,7 +17,7 @@ from patchad.errors import InputError, listed
 from patchad.model import NetConfig, PatchADNet
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
 from patchad.progress import training_bar
-from patchad.scaling import RobustScale, ZScore
+from patchad.scaling import TailScale, ZScore
 from patchad.scoring import SCORES, Score, ScoreRule
 from patchad.series import Missing, Series
 from patchad.thresholds import Threshold
@@ -385,7 +385,7 @@ class PatchAD(Detector):
         arrays = {f"net.{name}": value.detach().cpu().numpy() for name, value in self.net_.state_dict().items()}
         arrays |= {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
         for part in ("residual", "discrepancy", "parts"):
-            scale: RobustScale = getattr(self.rule_, part)
+            scale: TailScale = getattr(self.rule_, part)
             arrays |= {f"rule.{part}.median": scale.median, f"rule.{part}.spread": scale.spread}
         facts = {
             "window": self.window_,
@@ -401,7 +401,7 @@ class PatchAD(Detector):
         self.patch_sizes_ = tuple(facts["patch_sizes"])
         self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
         scales = {
-            part: RobustScale(arrays[f"rule.{part}.median"], arrays[f"rule.{part}.spread"])
+            part: TailScale(arrays[f"rule.{part}.median"], arrays[f"rule.{part}.spread"])
             for part in ("residual", "discrepancy", "parts")
         }
         self.rule_ = ScoreRule(self.score, facts["orientation"], **scales)

@@ -52,7 +52,8 @@ class NetConfig:
         if uneven:
             divisors = [size for size in range(1, self.window + 1) if self.window % size == 0]
             raise InputError(
-                f"patch size {listed(uneven)} does not divide window {self.window}; its divisors are {listed(divisors, 20)}"
+                f"patch size {listed(uneven)} does not divide window {self.window}; "
+                f"its divisors are {listed(divisors, 20)}"
             )
         for name, known in (
             ("layers_mode", LAYERS_MODES),
@@ -76,7 +77,7 @@ class Mixer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix, and give the same shape back."""
-        mixed = self.narrow(self.activation(self.widen(self.norm(x.movedim(self.axis, -1)))))
+        mixed: Tensor = self.narrow(self.activation(self.widen(self.norm(x.movedim(self.axis, -1)))))
         return x + mixed.movedim(-1, self.axis)
 
 
@@ -154,7 +155,7 @@ class Scale(nn.Module):
 
     def forward(self, x: Tensor) -> ScaleOutput:
         """Read `(b, t, c)`, positions already embedded."""
-        patched = x.transpose(1, 2).unflatten(2, (-1, self.patch_size))  # b c n p
+        patched = x.transpose(1, 2).unflatten(2, (-1, self.patch_size))  # type: ignore[no-untyped-call]  # b c n p
         inter = self.embed_inter(patched)  # b c n d
         intra = self.embed_intra(patched.transpose(2, 3))  # b c p d
         inter, intra = self._encode(inter, intra)

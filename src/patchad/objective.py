@@ -139,10 +139,10 @@ def loss(outputs: Sequence[ScaleOutput], target: Tensor, config: ObjectiveConfig
 def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
     """Give (1 - c) contrast(N, P) + c (contrast(N', P) + contrast(N, P')).
 
-    `agreement`: contrast = d(N, sg P) + d(P, sg N), sg being stop-gradient. As d is symmetric, its value is twice d(N, P)
-    and its gradient that of d(N, P), so one distance does for the two. `adversarial`: the difference of the two, which
-    is zero everywhere; its gradient pulls N to P and pushes P from N, so that the views come to differ on what they are
-    trained on. Turning the sign of the gradient of P around gives just that from one distance.
+    `agreement`: contrast = d(N, sg P) + d(P, sg N), sg being stop-gradient. As d is symmetric, its value is twice
+    d(N, P) and its gradient that of d(N, P), so one distance does for the two. `adversarial`: the difference of the
+    two, which is zero everywhere; its gradient pulls N to P and pushes P from N, so that the views come to differ on
+    what they are trained on. Turning the sign of the gradient of P around gives just that from one distance.
     """
     distance, c = DISTANCES[config.distance], config.constraint
     adversarial = config.objective == "adversarial"
@@ -166,8 +166,8 @@ def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
 def discrepancy(outputs: Sequence[ScaleOutput], distance: str) -> Tensor:
     """Give the distance between the views at every step, averaged over scales: `(b, t, c)`, one channel when pooled.
 
-    Step t lies in patch t // P at position t % P: the inter-patch view is repeated inside each patch and the intra-patch
-    view tiled over the patches, without making either copy.
+    Step t lies in patch t // P at position t % P: the inter-patch view is repeated inside each patch and the
+    intra-patch view tiled over the patches, without making either copy.
     """
     measure = DISTANCES[distance]
     per_scale = [measure(out.inter, out.intra).flatten(2) for out in outputs]  # b c (n p)

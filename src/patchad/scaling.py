@@ -1,4 +1,4 @@
-"""Scales fitted on train only: z-scores for the net's input, robust scales for what it says."""
+"""Scales fitted on train only: z-scores for the net's input, scales of the tail for what it says."""
 
 from __future__ import annotations
 
@@ -46,24 +46,28 @@ class ZScore:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RobustScale:
-    """`(x - median) / spread`, the spread being the distance of quartiles scaled to a standard deviation."""
+class TailScale:
+    """`(x - median) / spread`, where one value in a hundred is over 2.33, as for normal noise.
+
+    The spread comes from the upper tail, not from the middle: a valve that is still nearly always and jumps now and
+    then must not look like an alarm at every jump.
+    """
 
     median: FloatArray
     spread: FloatArray
 
     @classmethod
-    def fit(cls, values: FloatArray, floor: float | FloatArray) -> RobustScale:
+    def fit(cls, values: FloatArray, floor: float | FloatArray) -> TailScale:
         """Take median and spread along the first axis; `floor` is the smallest spread that means anything.
 
         Examples
         --------
-        >>> scale = RobustScale.fit(np.array([[1.0], [2.0], [3.0]]), floor=1e-6)
-        >>> scale.median.tolist(), scale(np.array([[2.0]])).tolist()
-        ([2.0], [[0.0]])
+        >>> scale = TailScale.fit(np.linspace(0, 1, 101)[:, None], floor=1e-6)
+        >>> scale.median.tolist(), scale(np.array([[0.99]])).round(2).tolist()
+        ([0.5], [[2.33]])
         """
-        low, median, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
-        return cls(median, np.maximum((high - low) / 1.349, floor))
+        median, high = np.quantile(values, [0.5, 0.99], axis=0)
+        return cls(median, np.maximum((high - median) / 2.33, floor))
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Scale `(..., value)`."""

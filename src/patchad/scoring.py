@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from patchad.containers import FloatArray
-from patchad.scaling import RobustScale
+from patchad.scaling import TailScale
 
 Score = Literal["discrepancy", "residual", "fused"]
 SCORES = ("discrepancy", "residual", "fused")
@@ -36,31 +36,31 @@ class ScoreRule:
     kind: Score
     orientation: int
     """+1: a large distance between the views is strange; -1: a small one."""
-    residual: RobustScale
+    residual: TailScale
     """Of each channel's residual, (channel,)."""
-    discrepancy: RobustScale
+    discrepancy: TailScale
     """Of the distance between the views of each channel, (channel,), or of all, (1,)."""
-    parts: RobustScale
+    parts: TailScale
     """Of the three parts of the fused score, (part,)."""
 
     @classmethod
     def fit(cls, kind: Score, orientation: int, residual: FloatArray, discrepancy: FloatArray) -> ScoreRule:
         """Learn the scales from held-out points: residual `(point, channel)`, discrepancy `(point, channel or 1)`."""
         size = np.median(discrepancy, axis=0)
-        residual_scale = RobustScale.fit(residual, RESIDUAL_FLOOR)
-        discrepancy_scale = RobustScale.fit(discrepancy, np.maximum(RELATIVE_FLOOR * size, 1e-9))
+        residual_scale = TailScale.fit(residual, RESIDUAL_FLOOR)
+        discrepancy_scale = TailScale.fit(discrepancy, np.maximum(RELATIVE_FLOOR * size, 1e-9))
         parts = _parts(residual_scale(residual), discrepancy, orientation)
         floors = np.maximum(RELATIVE_FLOOR * np.abs(np.median(parts, axis=0)), [1e-9, RELATIVE_FLOOR, RELATIVE_FLOOR])
-        return cls(kind, orientation, residual_scale, discrepancy_scale, RobustScale.fit(parts, floors))
+        return cls(kind, orientation, residual_scale, discrepancy_scale, TailScale.fit(parts, floors))
 
     def scores(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
         """Score points: `(...)` from `(..., channel)` residuals and `(..., channel or 1)` distances."""
         if self.kind == "discrepancy":
-            return self.orientation * discrepancy.mean(axis=-1, dtype=np.float64)
+            return np.asarray(self.orientation * discrepancy.mean(axis=-1, dtype=np.float64))
         parts = _parts(self.residual(residual), discrepancy, self.orientation)
         if self.kind == "residual":
             return parts[..., 1]
-        return self.parts(parts).sum(axis=-1)
+        return np.asarray(self.parts(parts).sum(axis=-1))
 
     def blame(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
         """Say how much each channel is out of its ordinary: `(..., channel)`, not negative."""

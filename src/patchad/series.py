@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -133,19 +134,20 @@ def prepare(
     _check_finite(values, channels)
     notes: list[str] = []
     starts = _time_gaps(index, len(values), max_gap, notes)
-    gaps = np.isnan(values)
+    gaps: BoolArray = np.isnan(values)
     if not gaps.any():
         bounds = [*starts, len(values)]
-        rows = tuple(np.arange(a, b) for a, b in zip(bounds, bounds[1:], strict=False))
-        segments = tuple(_cut(values, channels, index, slice(a, b)) for a, b in zip(bounds, bounds[1:], strict=False))
+        rows = tuple(np.arange(a, b) for a, b in pairwise(bounds))
+        segments = tuple(_cut(values, channels, index, slice(a, b)) for a, b in pairwise(bounds))
         return Prepared(segments, rows, len(values), np.zeros(len(values), dtype=bool), tuple(notes))
     if missing == "error":
         row, channel = np.argwhere(gaps)[0]
         raise InputError(
-            f"X has {_count(gaps.sum(), 'missing value')} (NaN), the first in row {row}, channel {channels[channel]!r}; "
-            "use missing='interpolate' or missing='drop'"
+            f"X has {_count(gaps.sum(), 'missing value')} (NaN), the first in row {row}, channel "
+            f"{channels[channel]!r}; use missing='interpolate' or missing='drop'"
         )
-    keep = ~gaps.any(axis=1) if missing == "drop" else ~_long_silence(gaps.all(axis=1), max_gap)
+    silent: BoolArray = np.asarray(gaps.all(axis=1))
+    keep: BoolArray = ~np.asarray(gaps.any(axis=1)) if missing == "drop" else ~_long_silence(silent, max_gap)
     rows = _runs_of_kept(keep, starts, max_gap if missing == "drop" else 0)
     if missing == "drop":
         if not rows:
@@ -162,7 +164,7 @@ def prepare(
         notes.append(
             f"left out {_count((~keep).sum(), 'row')} of long silences (over {max_gap:g} rows without any value)"
         )
-    return Prepared(segments, rows, len(values), gaps.mean(axis=1) > 0.5, tuple(notes))
+    return Prepared(segments, rows, len(values), np.asarray(gaps.mean(axis=1) > 0.5), tuple(notes))
 
 
 def _cut(

@@ -126,7 +126,7 @@ class Ratio(Threshold):
         self.level = float(np.percentile(self._train, 100 - self.r))
         return self
 
-    def step(self, score: float) -> float:
+    def step(self, score: float) -> float:  # noqa: ARG002
         """Refuse: one row cannot know the scores of all."""
         raise UnsupportedError(
             "threshold 'ratio' needs all scores at once and cannot be used along a stream; use 'auto'"
@@ -137,7 +137,8 @@ class Ratio(Threshold):
 
         Examples
         --------
-        >>> Ratio(10).fit(np.array([0.1, 0.2, 0.3, 0.4])).levels(np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])).round(2).max()
+        >>> train, test = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+        >>> Ratio(10).fit(train).levels(test).round(2).max()
         np.float64(0.91)
         """
         together = np.concatenate([self._train, scores[np.isfinite(scores)]])
@@ -179,7 +180,7 @@ class PeaksOverThreshold(Threshold):
             return self.start
         if abs(self.shape) < 1e-8:
             return self.start - self.scale * float(np.log(ratio))
-        return self.start + self.scale / self.shape * (ratio**-self.shape - 1)
+        return self.start + self.scale / self.shape * float(ratio**-self.shape - 1)
 
 
 @dataclass
@@ -318,12 +319,13 @@ def make_threshold(threshold: str | float | Threshold, *, risk: float) -> Thresh
     try:
         if name in ("quantile", "sigma", "mad", "ratio"):
             return NAMED[name](float(argument))  # type: ignore[call-arg]
-        return Fixed(float(threshold))  # type: ignore[arg-type]
+        return Fixed(float(threshold))
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"threshold {threshold!r} is unknown; use auto, spot, dspot, quantile:0.999, sigma:3, mad:5, ratio:1 or a number"
+            f"threshold {threshold!r} is unknown; use auto, spot, dspot, quantile:0.999, sigma:3, mad:5, ratio:1 or a "
+            "number"
         ) from None
 
 

@@ -98,7 +98,7 @@ class Folder:
 
     @staticmethod
     def _window(block: Block) -> int:
-        return block.rows.stop - block.rows.start - int(block.starts[-1])
+        return int(block.rows.stop - block.rows.start - block.starts[-1])
 
     def result(self) -> FloatArray:
         """Give the `(time, width)` values."""

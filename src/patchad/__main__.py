@@ -1,0 +1,5 @@
+"""`python -m patchad`."""
+
+from patchad.cli import main
+
+main()

@@ -1,0 +1,69 @@
+"""`patchad demo`: learn a simulated plant, find the faults put into it, and say whether the right sensor was blamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchad.containers import Table
+from patchad.datasets.synthetic import FAULTS, Fault, PlantRun, plant
+from patchad.detection import Detection, Event
+from patchad.estimator import PatchAD
+from patchad.report import write_page
+
+TRAIN_ROWS = 8_000
+ROWS_PER_FAULT = 600
+GRACE = 10
+"""Rows after a fault in which an event still counts as its own: hop and smoothing make a verdict late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One fault and the event that found it, or None."""
+
+    fault: Fault
+    event: Event | None
+
+    @property
+    def rank(self) -> int | None:
+        """Place of the faulty channel among the blamed ones, from 1; None where it is not among them."""
+        names = [] if self.event is None else [name for name, _ in self.event.channels]
+        return names.index(self.fault.channel) + 1 if self.fault.channel in names else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demonstration:
+    """What the demo did."""
+
+    run: PlantRun
+    detection: Detection
+    outcomes: tuple[Outcome, ...]
+    false_events: tuple[Event, ...]
+    report: Path
+
+
+def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstration:
+    """Fit on a plant without faults, detect on one with two of each kind, write `out/report.html`."""
+    train = plant(TRAIN_ROWS, seed=seed)
+    kinds = tuple(FAULTS) * 2
+    run = plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
+    detector = PatchAD(random_state=seed, verbose=verbose).fit(_table(train))
+    detection = detector.detect(_table(run))
+    outcomes, false_events = judge(run.faults, detection.events)
+    report = write_page([("", detection, _table(run))], out / "report.html", "PatchAD demo: a pumping station")
+    return Demonstration(run, detection, outcomes, false_events, report)
+
+
+def judge(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[tuple[Outcome, ...], tuple[Event, ...]]:
+    """Match each fault with the most severe event that overlaps it; give also the events that overlap none."""
+    outcomes: list[Outcome] = []
+    claimed: set[int] = set()
+    for fault in faults:
+        own = [event for event in events if event.start < fault.stop + GRACE and event.stop > fault.start]
+        claimed.update(event.start for event in own)
+        outcomes.append(Outcome(fault, max(own, key=lambda event: event.peak_score, default=None)))
+    return tuple(outcomes), tuple(event for event in events if event.start not in claimed)
+
+
+def _table(run: PlantRun) -> Table:
+    return Table(run.values, run.channels, run.times)
