@@ -133,7 +133,10 @@ def _as_narwhals(X: Any) -> nw.DataFrame[Any] | nw.Series[Any] | None:
             X = pa.chunked_array([X])
         elif isinstance(X, pa.RecordBatch):
             X = pa.Table.from_batches([X])
-    wrapped: Any = nw.from_native(X, allow_series=True, pass_through=True)
+    try:
+        wrapped: Any = nw.from_native(X, allow_series=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"a column name appears more than once ({error}); rename or drop one of them") from None
     if isinstance(wrapped, nw.LazyFrame):
         raise InputError(f"X is a lazy frame ({type(X).__name__}); call .collect() first")
     return wrapped if isinstance(wrapped, nw.DataFrame | nw.Series) else None
@@ -177,9 +180,6 @@ def _float_type(dtypes: Sequence[np.dtype[Any]]) -> type[np.floating]:
 def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, time: str | None) -> Table:
     kind: Kind = frame.implementation.name.lower()
     native_index = nw.maybe_get_index(frame)
-    if len(set(frame.columns)) < len(frame.columns):
-        twice = next(name for name in frame.columns if list(frame.columns).count(name) > 1)
-        raise InputError(f"column {twice!r} appears more than once; rename or drop one of them")
     index = None if time is not None else _index_of_times(native_index)
     time_column = None
     if index is None:

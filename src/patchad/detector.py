@@ -250,7 +250,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
     def _match(self, table: Table) -> tuple[FloatArray, tuple[str, ...]]:
-        return match_channels(table, self.channels_, named=self.named_)
+        return match_channels(table, self.channels_, named=self.named_, detector=type(self).__name__)
 
     def _prepare(self, table: Table, values: FloatArray) -> Prepared:
         return prepare(
@@ -301,7 +301,6 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.one_d_array = True
         return tags
 
 

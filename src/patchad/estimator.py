@@ -26,8 +26,8 @@ from patchad.windows import Block, Fold, Folder, WindowSampler, blocks, pad_left
 
 SCORED_TOGETHER = 64
 """Windows that go through the net at once on a CPU: more gain no speed there and cost memory."""
-CALIBRATION_WINDOWS = 2_000
-"""Held-out windows at most that the scales of the score are learned from."""
+CALIBRATION_VALUES = 6_000_000
+"""Values of held-out windows at most that the scales of the score are learned from."""
 STORED_WINDOWS = 20_000
 """Windows at most that are scored in `fit` to keep the scores of train."""
 
@@ -326,15 +326,15 @@ class PatchAD(Detector):
     def _learn_rule(self, held_out: Sequence[FloatArray]) -> ScoreRule:
         """Learn the scales of the score from windows taken evenly from these series."""
         sampler = WindowSampler(held_out, self.window_)
-        chosen = np.unique(np.linspace(0, len(sampler) - 1, min(len(sampler), CALIBRATION_WINDOWS)).astype(np.intp))
-        steps = self.window_ if self.fold == "mean" else self.hop_
+        most = min(len(sampler), max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100))
+        chosen = np.unique(np.linspace(0, len(sampler) - 1, most).astype(np.intp))
         parts = [
-            self._evidence(torch.from_numpy(self.scaler_(sampler[chosen[first : first + SCORED_TOGETHER]])), steps)
+            self._evidence(
+                torch.from_numpy(self.scaler_(sampler[chosen[first : first + SCORED_TOGETHER]])), self.window_
+            )
             for first in range(0, len(chosen), SCORED_TOGETHER)
         ]
-        residuals, distances = (
-            np.concatenate([part[i].reshape(-1, part[i].shape[-1]) for part in parts]) for i in (0, 1)
-        )
+        residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         orientation = self.orientation or (1 if self.objective == "agreement" else -1)
         return ScoreRule.fit(self.score, orientation, residuals, distances)
 

@@ -37,7 +37,7 @@ class ZScore:
         channels = range(series[0].shape[1])
         variance = np.array([sum(np.square(v[:, c] - mean[c]).sum() for v in series) / rows for c in channels])
         spread = np.sqrt(variance)
-        constant = spread <= 1e-9 * np.maximum(np.abs(mean), 1e-3)
+        constant = spread <= 1e-13 * np.abs(mean)  # what rounding leaves of a channel that never moves
         return cls(mean, np.where(constant, 1.0, spread))
 
     def __call__(self, values: FloatArray) -> FloatArray:
@@ -70,5 +70,6 @@ class TailScale:
         return cls(median, np.maximum((high - median) / 2.33, floor))
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        """Scale `(..., value)`."""
-        return (values - self.median) / self.spread
+        """Scale `(..., value)`, or the newest steps of windows `(..., step, value)` where there is a scale per step."""
+        steps = slice(-values.shape[-2], None) if self.median.ndim > 1 else slice(None)
+        return np.asarray((values - self.median[steps]) / self.spread[steps])

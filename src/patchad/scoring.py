@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,44 +18,56 @@ RESIDUAL_FLOOR = 0.02
 """Least spread of a residual, in standard deviations of its channel: a smaller one is rounding, not noise."""
 RELATIVE_FLOOR = 0.01
 """Least spread of a distance or a sum, as a share of its usual size."""
+GROUPS = 21
+"""Groups of neighbouring steps of a window with scales of their own: a net knows less of a window's edges."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreRule:
     """How residual and discrepancy become one score, with scales from held-out train.
 
+    Every scale has one row per step of the window. Points are given by the newest steps of their windows, so that the
+    last row of a scale is for the last step.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> rule = ScoreRule.fit("fused", 1, rng.random((100, 2)), rng.random((100, 2)))
-    >>> calm = rule.scores(np.full((1, 2), 0.5), np.full((1, 2), 0.5))
-    >>> odd = rule.scores(np.array([[0.5, 9.0]]), np.full((1, 2), 0.5))
-    >>> bool(odd[0] > calm[0]), rule.blame(np.array([[0.5, 9.0]]), np.full((1, 2), 0.5)).argmax()
-    (True, np.int64(1))
+    >>> rule = ScoreRule.fit("fused", 1, rng.random((100, 6, 2)), rng.random((100, 6, 2)))
+    >>> calm, odd = np.full((1, 1, 2), 0.5), np.array([[[0.5, 9.0]]])
+    >>> bool(rule.scores(odd, calm) > rule.scores(calm, calm)), int(rule.blame(odd, calm).argmax())
+    (True, 1)
     """
 
     kind: Score
     orientation: int
     """+1: a large distance between the views is strange; -1: a small one."""
     residual: TailScale
-    """Of each channel's residual, (channel,)."""
+    """Of each channel's residual, (step, channel)."""
     discrepancy: TailScale
-    """Of the distance between the views of each channel, (channel,), or of all, (1,)."""
+    """Of the distance between the views of each channel, (step, channel), or of all, (step, 1)."""
     parts: TailScale
-    """Of the three parts of the fused score, (part,)."""
+    """Of the three parts of the fused score, (step, part)."""
 
     @classmethod
     def fit(cls, kind: Score, orientation: int, residual: FloatArray, discrepancy: FloatArray) -> ScoreRule:
-        """Learn the scales from held-out points: residual `(point, channel)`, discrepancy `(point, channel or 1)`."""
-        size = np.median(discrepancy, axis=0)
-        residual_scale = TailScale.fit(residual, RESIDUAL_FLOOR)
-        discrepancy_scale = TailScale.fit(discrepancy, np.maximum(RELATIVE_FLOOR * size, 1e-9))
+        """Learn the scales from whole held-out windows.
+
+        Parameters
+        ----------
+        kind, orientation
+            What to score by.
+        residual, discrepancy
+            (window, step, channel) and (window, step, channel or 1).
+        """
+        residual_scale = _scale_by_step(residual, lambda usual: np.full_like(usual, RESIDUAL_FLOOR))
+        discrepancy_scale = _scale_by_step(discrepancy, lambda usual: np.maximum(RELATIVE_FLOOR * usual, 1e-9))
         parts = _parts(residual_scale(residual), discrepancy, orientation)
-        floors = np.maximum(RELATIVE_FLOOR * np.abs(np.median(parts, axis=0)), [1e-9, RELATIVE_FLOOR, RELATIVE_FLOOR])
-        return cls(kind, orientation, residual_scale, discrepancy_scale, TailScale.fit(parts, floors))
+        least = np.array([1e-9, RELATIVE_FLOOR, RELATIVE_FLOOR])
+        parts_scale = _scale_by_step(parts, lambda usual: np.maximum(RELATIVE_FLOOR * np.abs(usual), least))
+        return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale)
 
     def scores(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
-        """Score points: `(...)` from `(..., channel)` residuals and `(..., channel or 1)` distances."""
+        """Score `(window, step)` points, from their residuals and distances by channel."""
         if self.kind == "discrepancy":
             return np.asarray(self.orientation * discrepancy.mean(axis=-1, dtype=np.float64))
         parts = _parts(self.residual(residual), discrepancy, self.orientation)
@@ -63,7 +76,7 @@ class ScoreRule:
         return np.asarray(self.parts(parts).sum(axis=-1))
 
     def blame(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
-        """Say how much each channel is out of its ordinary: `(..., channel)`, not negative."""
+        """Say how much each channel is out of its ordinary: `(window, step, channel)`, not negative."""
         blame = np.maximum(self.residual(residual), 0)
         if self.kind != "residual" and discrepancy.shape[-1] == residual.shape[-1] > 1:
             blame += np.maximum(self.orientation * self.discrepancy(discrepancy), 0)
@@ -71,6 +84,19 @@ class ScoreRule:
 
 
 def _parts(residual: FloatArray, discrepancy: FloatArray, orientation: int) -> FloatArray:
-    """Give distance of the views, mean and maximum of the scaled residuals: `(..., 3)`."""
+    """Give distance of the views, mean and maximum of the scaled residuals: `(window, step, 3)`."""
     distance = orientation * discrepancy.mean(axis=-1, dtype=np.float64)
     return np.stack([distance, residual.mean(axis=-1), residual.max(axis=-1)], axis=-1)
+
+
+def _scale_by_step(values: FloatArray, floor: Callable[[FloatArray], FloatArray]) -> TailScale:
+    """Fit a scale to each group of steps of `(window, step, value)`; give it for each step, counted from the end."""
+    steps = values.shape[1]
+    size = max(steps // GROUPS, 1)
+    median, spread = np.empty(values.shape[1:]), np.empty(values.shape[1:])
+    for stop in range(steps, 0, -size):
+        group = slice(max(stop - size, 0), stop)
+        points = values[:, group].reshape(-1, values.shape[2])
+        scale = TailScale.fit(points, floor(np.median(points, axis=0)))
+        median[group], spread[group] = scale.median, scale.spread
+    return TailScale(median, spread)

@@ -49,7 +49,9 @@ class Prepared:
     """What was filled, dropped, split or ignored, for people."""
 
 
-def match_channels(table: Table, channels: tuple[str, ...], *, named: bool) -> tuple[FloatArray, tuple[str, ...]]:
+def match_channels(
+    table: Table, channels: tuple[str, ...], *, named: bool, detector: str = "the detector"
+) -> tuple[FloatArray, tuple[str, ...]]:
     """Pick the fitted channels from a table, by name where both have names, else by position.
 
     Parameters
@@ -60,6 +62,8 @@ def match_channels(table: Table, channels: tuple[str, ...], *, named: bool) -> t
         The channels of the fit.
     named
         Whether those are real names, or made up for input without names.
+    detector
+        Who asks, for the message.
 
     Returns
     -------
@@ -75,8 +79,9 @@ def match_channels(table: Table, channels: tuple[str, ...], *, named: bool) -> t
     if not named or table.channels is None:
         if table.values.shape[1] != len(channels):
             raise InputError(
-                f"X has {table.values.shape[1]} features, but the detector was fitted on {len(channels)} channels "
-                f"({listed(channels)}); pass the same channels in the same order, or a frame with their names"
+                f"X has {table.values.shape[1]} features, but {detector} is expecting {len(channels)} features as input "
+                f"({listed(channels)}). Reshape your data to the same channels in the same order, or pass a frame with "
+                "their names"
             )
         return table.values, ()
     absent = [name for name in channels if name not in table.channels]
@@ -203,7 +208,7 @@ def _time_gaps(index: NDArray[np.generic] | None, length: int, max_gap: float, n
     gaps = np.flatnonzero(ratio > max_gap)
     if len(gaps):
         notes.append(f"{_count(len(gaps), 'gap')} in time (over {max_gap:g} usual steps): {len(gaps) + 1} segments")
-    irregular = float(np.mean(np.abs(ratio - 1) > 0.5))
+    irregular = float(np.mean(np.abs(ratio[ratio <= max_gap] - 1) > 0.5))
     if irregular > 0.05:
         notes.append(f"irregular sampling: {irregular:.0%} of the steps differ from the usual one by over half of it")
     return [0, *(int(gap) + 1 for gap in gaps)]

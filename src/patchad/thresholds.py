@@ -49,6 +49,9 @@ class Fixed(Threshold):
 
     value: float
 
+    def __post_init__(self) -> None:
+        _require(not np.isnan(self.value), "threshold nan is no level; give a number")
+
     def fit(self, calibration: FloatArray) -> Self:  # noqa: ARG002 - nothing to learn
         """Take the number as it is."""
         self.level = float(self.value)
@@ -270,7 +273,7 @@ def fit_pareto(excess: FloatArray) -> tuple[float, float]:
         if abs(theta) < 1e-9:
             return 1.0  # the exponential distribution
         shape = float(np.mean(np.log1p(theta * y)))
-        return np.inf if shape < -0.5 else float(np.log(shape / theta)) + shape + 1
+        return 1e6 if shape < -0.5 else float(np.log(shape / theta)) + shape + 1
 
     lowest = -(1 - 1e-9) / float(y.max())
     grid = np.concatenate([lowest * np.geomspace(1, 1e-3, 12), np.geomspace(1e-3, 1e3, 20)])
@@ -319,7 +322,7 @@ def make_threshold(threshold: str | float | Threshold, *, risk: float) -> Thresh
     try:
         if name in ("quantile", "sigma", "mad", "ratio"):
             return NAMED[name](float(argument))  # type: ignore[call-arg]
-        return Fixed(float(threshold))
+        return Fixed(float(str(threshold)))
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise

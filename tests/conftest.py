@@ -1,0 +1,35 @@
+"""Small data and small detectors that several tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from patchad import PatchAD
+
+SMALL = {"window": 30, "max_steps": 25, "d_model": 8, "layers": 1}
+"""Parameters of a detector that fits in about a second."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    torch.set_num_threads(1)  # tests run beside each other and beside other work; spinning threads slow all of it
+
+
+def waves(rows: int, channels: int = 3, seed: int = 0) -> np.ndarray:
+    """Give `(rows, channels)` of noisy waves, each channel with its own phase."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(rows)[:, None] + 7 * np.arange(channels)
+    return np.sin(2 * np.pi * t / 25) + 0.1 * rng.standard_normal((rows, channels))
+
+
+@pytest.fixture(scope="session")
+def train() -> np.ndarray:
+    return waves(600)
+
+
+@pytest.fixture(scope="session")
+def fitted(train: np.ndarray) -> PatchAD:
+    """A small fitted detector; tests must not change it."""
+    return PatchAD(**SMALL).fit(train)

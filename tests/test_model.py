@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from patchad import PatchAD
+from patchad.errors import InputError
+from patchad.model import Mixer, NetConfig, PatchADNet, sinusoids
+
+CONFIG = NetConfig(
+    channels=3,
+    window=30,
+    patch_sizes=(3, 5),
+    d_model=8,
+    layers=2,
+    layers_mode="stacked",
+    activation="gelu",
+    view_pooling="none",
+    share_channel_mixer=True,
+    channel_mixer=True,
+    mixrep_mixer=True,
+    positional_embedding=True,
+    projection=True,
+)
+
+
+def net(**changes) -> PatchADNet:
+    torch.manual_seed(0)
+    return PatchADNet(dataclasses.replace(CONFIG, **changes))
+
+
+@pytest.mark.parametrize("patch_sizes", [(1,), (2,), (30,), (3, 5), (1, 2, 3, 5, 6, 10, 15, 30)])
+@pytest.mark.parametrize("pooling", ["none", "mean"])
+def test_shapes_for_any_divisors_of_the_window(patch_sizes, pooling):
+    outputs = net(patch_sizes=patch_sizes, view_pooling=pooling)(torch.randn(4, 30, 3))
+    channels = 3 if pooling == "none" else 1
+    assert len(outputs) == len(patch_sizes)
+    for size, out in zip(patch_sizes, outputs, strict=True):
+        assert out.inter.shape == out.inter_projected.shape == (4, channels, 30 // size, 8)
+        assert out.intra.shape == out.intra_projected.shape == (4, channels, size, 8)
+        assert out.rec_inter.shape == out.rec_intra.shape == (4, 30, 3)
+        torch.testing.assert_close(out.reconstruction, out.rec_inter + out.rec_intra)
+
+
+def test_the_mixer_is_a_residual_mlp_along_its_axis():
+    torch.manual_seed(0)
+    mixer = Mixer(axis=1, width=3, hidden=4, activation="relu")
+    x = torch.randn(2, 3, 5, 6)
+    for b in range(2):
+        for n in range(5):
+            column = x[b, :, n, 0]
+            expected = mixer.narrow(torch.relu(mixer.widen(mixer.norm(column)))) + column
+            torch.testing.assert_close(mixer(x)[b, :, n, 0], expected)
+
+
+def test_hidden_widths_are_a_fifth_wider_than_the_axis_and_d_for_mixrep():
+    layer = net(channels=51, window=105).scales[0].layers[0]
+    assert layer.channel_inter.widen.out_features == round(1.2 * 51)
+    assert layer.inter.widen.out_features == round(1.2 * 35)
+    assert layer.intra.widen.out_features == round(1.2 * 3)
+    assert layer.mixrep.widen.out_features == 8
+
+
+def test_views_share_channel_and_mixrep_mixers_but_not_inter_and_intra():
+    layer = net().scales[0].layers[0]
+    assert layer.channel_inter is layer.channel_intra
+    assert layer.inter is not layer.intra
+    apart = net(share_channel_mixer=False)
+    assert apart.scales[0].layers[0].channel_inter is not apart.scales[0].layers[0].channel_intra
+    assert apart.n_parameters() > net().n_parameters()
+
+
+@pytest.mark.parametrize("switch", ["channel_mixer", "mixrep_mixer", "projection"])
+def test_a_part_switched_off_is_gone(switch):
+    assert net(**{switch: False}).n_parameters() < net().n_parameters()
+    net(**{switch: False})(torch.randn(2, 30, 3))
+
+
+def test_channels_do_not_mix_without_the_channel_mixer():
+    x = torch.randn(1, 30, 3)
+    other = x.clone()
+    other[..., 2] += 1
+    for mixing, same in ((False, True), (True, False)):
+        model = net(channel_mixer=mixing)
+        first, second = model(x)[0].inter[:, 0], model(other)[0].inter[:, 0]
+        assert torch.allclose(first, second) is same
+
+
+def test_positions_are_added_once_and_can_be_switched_off():
+    x = torch.randn(2, 30, 3)
+    with_positions, without = net(), net(positional_embedding=False)
+    torch.testing.assert_close(without(x + sinusoids(30, 3))[1].inter, with_positions(x)[1].inter)
+
+
+def test_positions_follow_the_transformer():
+    found = sinusoids(4, 5)
+    for t in range(4):
+        for c in range(5):
+            angle = torch.tensor(t / 10_000 ** ((c - c % 2) / 5))
+            torch.testing.assert_close(found[t, c], angle.sin() if c % 2 == 0 else angle.cos(), atol=1e-6, rtol=0)
+
+
+def test_reweight_gives_each_layer_its_softmax_weight():
+    model = net(layers=3).scales[0]
+    x = torch.randn(2, 30, 3)
+    with torch.no_grad():
+        model.weights_inter[:] = torch.tensor([100.0, 0.0, 0.0])
+        model.weights_intra[:] = torch.tensor([100.0, 0.0, 0.0])
+    one = net(layers=1).scales[0]
+    one.load_state_dict(
+        {k: v for k, v in model.state_dict().items() if k in one.state_dict() and "weights" not in k}, strict=False
+    )
+    torch.testing.assert_close(model(x).inter, one(x).inter)
+
+
+def test_parallel_layers_all_read_the_embedding():
+    stacked, parallel = net(), net(layers_mode="parallel")
+    parallel.load_state_dict(stacked.state_dict())
+    x = torch.randn(2, 30, 3)
+    assert not torch.allclose(stacked(x)[0].inter, parallel(x)[0].inter)
+    scale = parallel.scales[0]
+    patched = (x + parallel.positions).transpose(1, 2).unflatten(2, (-1, 3))
+    start = scale.embed_inter(patched), scale.embed_intra(patched.transpose(2, 3))
+    expected = (scale.layers[0](*start)[0] + scale.layers[1](*start)[0]) / 2
+    torch.testing.assert_close(parallel(x)[0].inter, expected)
+
+
+def test_projection_is_linear():
+    head = net().scales[0].project_inter
+    a, b = torch.randn(5, 8), torch.randn(5, 8)
+    torch.testing.assert_close(head(a + b) - head(b), head(a) - head(torch.zeros_like(a)), atol=1e-5, rtol=1e-4)
+
+
+def test_the_papers_net_is_no_larger_than_the_paper_says():
+    detector = PatchAD.paper()
+    detector.channels_ = tuple(map(str, range(51)))
+    assert PatchADNet(detector._net_config(105, (3, 5))).n_parameters() <= 403_000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"patch_sizes": (4,)},
+        {"patch_sizes": ()},
+        {"patch_sizes": (0,)},
+        {"d_model": 0},
+        {"layers": 0},
+        {"layers_mode": "serial"},
+        {"activation": "tanh"},
+        {"view_pooling": "max"},
+    ],
+)
+def test_impossible_shapes_are_refused(wrong):
+    with pytest.raises(InputError, match="divide|empty|at least 1|use one of"):
+        net(**wrong)
