@@ -35,11 +35,10 @@ def intervals(mask: BoolArray) -> Intervals:
     >>> intervals(np.array([True, True, False, True]))
     Intervals(starts=array([0, 3]), stops=array([2, 4]))
     """
-    edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
-    first = [0] if mask[0] else []
-    last = [mask.size] if mask[-1] else []
-    if first or last:
-        edges = np.concatenate([np.array(first, edges.dtype), edges, np.array(last, edges.dtype)])
+    changes = np.empty(mask.size + 1, np.bool_)
+    changes[0], changes[-1] = mask[0], mask[-1]
+    np.not_equal(mask[1:], mask[:-1], out=changes[1:-1])
+    edges = np.flatnonzero(changes)
     return Intervals(edges[0::2], edges[1::2])
 
 

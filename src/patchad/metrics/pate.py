@@ -93,41 +93,46 @@ def _near_hits(bins: IntArray, events: Intervals, best: IntArray, early: int, la
 def _missed(bins: IntArray, lengths: IntArray, n_levels: int) -> FloatArray:
     """Weighted misses at every threshold, from the bins of the anomalous points, event after event.
 
-    The first run of alarms in an event, of length r, sets what the misses weigh: 1 up to position r, and beyond it
-    less and less, as the distance to the positions 0 to r grows. An event without alarms is missed whole.
+    A miss weighs 1, less a relief that its event earns once it is found. Only the events with new alarms can change
+    theirs, so many short events cost no more than a few long ones.
     """
-    ends = np.cumsum(lengths)
-    offsets = ends - lengths
-    position = np.arange(bins.size) - np.repeat(offsets, lengths)
-    event = np.repeat(np.arange(lengths.size), lengths)
-    changed = np.bincount(bins, minlength=n_levels + 1)[:-1] > 0
-    missed = np.empty(n_levels)
-    current = float(bins.size)
+    silent = bins.size - np.bincount(bins, minlength=n_levels + 1)[:-1].cumsum()
+    # The first two points of an event and the point after a first run earn no relief: shorter events never do.
+    long = lengths > 2
+    bins, lengths = bins[np.repeat(long, lengths)], lengths[long]
+    offsets = np.cumsum(lengths) - lengths
+    order = np.argsort(bins.astype(np.uint16) if n_levels < 2**16 else bins, kind="stable")
+    changed = np.repeat(np.arange(lengths.size), lengths)[order]
+    bounds = np.searchsorted(bins[order], np.arange(n_levels + 1))
+    relief, total = np.zeros(lengths.size), np.zeros(n_levels)
     for level in range(n_levels):
-        if changed[level]:
-            current = _missed_at(bins > level, position, event, offsets, lengths)
-        missed[level] = current
-    return missed
+        events = np.unique(changed[bounds[level] : bounds[level + 1]])
+        if events.size == lengths.size:
+            relief = _relief(bins > level, lengths)
+        elif events.size:
+            relief[events] = _relief(bins[spread(offsets[events], lengths[events])] > level, lengths[events])
+        total[level] = relief.sum()
+    return silent - total
 
 
-def _missed_at(silent: BoolArray, position: IntArray, event: IntArray, offsets: IntArray, lengths: IntArray) -> float:
-    """Weighted misses, given which anomalous points have no alarm."""
-    opens = np.flatnonzero(~silent & (np.append(True, silent[:-1]) | (position == 0)))
-    touched, first = np.unique(event[opens], return_index=True)
-    opens = opens[first]
-    ends = offsets[touched] + lengths[touched]
-    total = np.concatenate([[0], np.cumsum(silent)])
-    # The end of the first run is where the first silence after its start begins, or the end of the event.
-    silences = np.flatnonzero(silent)
-    following = np.append(silences, silent.size)[total[opens]]
-    run = np.minimum(following, ends) - opens
-    beyond = np.minimum(offsets[touched] + run + 1, ends)
-    moments = np.concatenate([[0], np.cumsum(silent * position)])
-    late = total[ends] - total[beyond]
-    late_positions = moments[ends] - moments[beyond]
-    relief = (run + 1) * late_positions - run * (run + 1) / 2.0 * late
-    scale = np.maximum(lengths[touched] * (lengths[touched] - 1) / 2.0, 1.0)
-    return float(total[-1] - np.sum(relief / scale))
+def _relief(silent: BoolArray, lengths: IntArray) -> FloatArray:
+    """Relief for the misses of each event, all of them found, given which of their points have no alarm.
+
+    The first run of alarms in an event, of length r, decides: misses at positions up to r weigh 1, those beyond less,
+    by the sum of their distances to the positions 0 to r, over the sum of all distances to the last position.
+    """
+    stops = np.cumsum(lengths)
+    starts = stops - lengths
+    silences, loud = np.flatnonzero(silent), np.flatnonzero(~silent)
+    opens = loud[np.searchsorted(loud, starts)]
+    closes = np.append(silences, silent.size)[np.searchsorted(silences, opens)]
+    run = np.minimum(closes, stops) - opens
+    first, last = np.searchsorted(silences, np.minimum(starts + run + 1, stops)), np.searchsorted(silences, stops)
+    rows = np.concatenate([[0], np.cumsum(silences)])
+    positions = rows[last] - rows[first] - (last - first) * starts
+    distances = (run + 1) * (positions - run / 2.0 * (last - first))
+    relief: FloatArray = distances / (lengths * (lengths - 1) / 2.0)
+    return relief
 
 
 def _area(hits: FloatArray, missed: FloatArray, alarms: IntArray) -> float:
