@@ -27,7 +27,7 @@ from patchad.metrics.checks import (
 from patchad.metrics.intervals import Intervals, intervals
 from patchad.metrics.results import PrecisionRecallF1, harmonic
 
-_BLOCK = 2**14  # alarm runs worked on at a time
+_BLOCK = 2**14  # zones, and alarm runs, worked on at a time: bounds memory and fits into a processor's cache
 
 
 class _Zones(NamedTuple):
@@ -103,6 +103,20 @@ def _affiliation(zones: _Zones, alarms: BoolArray) -> PrecisionRecallF1:
     runs = intervals(alarms)
     if runs.starts.size == 0:
         return PrecisionRecallF1(float("nan"), 0.0, 0.0)
+    alarmed, precisions, recalls = 0, 0.0, 0.0
+    for block in range(0, zones.start.size, _BLOCK):
+        some = _Zones(*(column[block : block + _BLOCK] for column in zones))
+        first = np.searchsorted(runs.stops, some.low[0], side="right")
+        stop = np.searchsorted(runs.starts, some.high[-1], side="left")
+        if first < stop:
+            sums = _sums(some, Intervals(runs.starts[first:stop], runs.stops[first:stop]))
+            alarmed, precisions, recalls = alarmed + sums[0], precisions + sums[1], recalls + sums[2]
+    precision, recall = precisions / alarmed, recalls / zones.start.size
+    return PrecisionRecallF1(precision, recall, harmonic(precision, recall))
+
+
+def _sums(zones: _Zones, runs: Intervals) -> tuple[int, float, float]:
+    """Zones with an alarm among these, and the sums of their precisions and recalls."""
     lengths, gains, losses = np.zeros((3, zones.start.size))
     for pieces, own in _cut(zones, runs):
         first, zone = pieces.zone[own][0], pieces.zone[own] - pieces.zone[own][0]
@@ -110,24 +124,21 @@ def _affiliation(zones: _Zones, alarms: BoolArray) -> PrecisionRecallF1:
         lengths[touched] += np.bincount(zone, weights=(pieces.stop - pieces.start)[own])
         gains[touched] += np.bincount(zone, weights=_precision_gain(zones, pieces)[own])
         losses[touched] += np.bincount(zone, weights=_recall_loss(zones, pieces)[own])
-    alarmed = np.count_nonzero(lengths)
-    np.divide(gains, lengths, out=gains, where=lengths > 0)
-    precision = float(gains.sum() / alarmed)
-    losses /= zones.high - zones.low
-    losses /= zones.stop - zones.start
-    recall = float((alarmed - losses.sum()) / losses.size)
-    return PrecisionRecallF1(precision, recall, harmonic(precision, recall))
+    alarmed = lengths > 0
+    misses = losses / ((zones.high - zones.low) * (zones.stop - zones.start))
+    precisions, recalls = gains[alarmed] / lengths[alarmed], 1.0 - misses[alarmed]
+    return precisions.size, float(precisions.sum()), float(recalls.sum())
 
 
 def _cut(zones: _Zones, runs: Intervals) -> Iterator[tuple[_Pieces, slice]]:
-    """Alarm runs, cut where a zone ends, in blocks that fit into a processor's cache.
+    """Alarm runs that meet the zones, cut where a zone ends, block by block.
 
     A block also holds the run before and the run after its own, since gaps lie between pieces; the slice says which
     pieces are its own.
     """
     for block in range(0, runs.starts.size, _BLOCK):
         around = slice(max(block - 1, 0), block + _BLOCK + 1)
-        starts, stops = runs.starts[around], runs.stops[around]
+        starts, stops = np.maximum(runs.starts[around], zones.low[0]), np.minimum(runs.stops[around], zones.high[-1])
         first = np.searchsorted(zones.high, starts, side="right")
         counts = np.searchsorted(zones.low, stops, side="left") - first
         ends = np.cumsum(counts)
