@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from patchad import metrics
 from tests.reference import metrics_slow, ranges_slow
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+from patchad import metrics
+
+quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -117,7 +117,7 @@ def test_etapr(case, theta_p, theta_r):
     close(got, metrics_slow.etapr(labels, alarms, theta_p, theta_r))
 
 
-@few
+@quick
 @given(labels_and_scores(mixed=True), st.integers(0, 14) | st.integers(60, 100), st.sampled_from([1, 2, 3, 10, 250]))
 @pytest.mark.parametrize("family", ["opt", "legacy"])
 def test_vus_and_range_auc(family, case, window, thresholds):
@@ -128,7 +128,7 @@ def test_vus_and_range_auc(family, case, window, thresholds):
         close(metrics.vus(labels=labels, scores=scores, **kind), ranges_slow.vus(labels, scores, **kind))
 
 
-@few
+@quick
 @given(labels_and_scores(), st.integers(0, 12) | st.just(100), st.sampled_from([1, 2, 7, 60]))
 def test_pate(case, window, thresholds):
     labels, scores = case

@@ -5,8 +5,9 @@ They follow the public implementations named in each docstring step by step, in 
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
 
+import numpy as np
 from tests.reference.metrics_slow import events_of
 
 
@@ -153,4 +154,4 @@ def _pate_area(points):
     for precision, recall in points:
         if recall >= kept[-1][1] - 1e-12:
             kept.append((precision, recall))
-    return sum((r1 - r0) * (p1 + p0) / 2 for (p0, r0), (p1, r1) in zip(kept, kept[1:], strict=False))
+    return sum((r1 - r0) * (p1 + p0) / 2 for (p0, r0), (p1, r1) in itertools.pairwise(kept))
