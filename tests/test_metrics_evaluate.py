@@ -36,7 +36,7 @@ def test_values_are_those_of_the_functions():
     assert values["pate"] == metrics.pate(**kind)
     assert values["affiliation_recall"] == metrics.affiliation(labels=LABELS, alarms=ALARMS).recall
     assert values["events_missed"] == metrics.detection_delay(labels=LABELS, alarms=ALARMS).missed
-    assert values["pa_20_f1"] == metrics.pa_k_f1(labels=LABELS, alarms=ALARMS, k=20)
+    assert values["pa_k20_f1"] == metrics.pa_k_f1(labels=LABELS, alarms=ALARMS, k=20)
 
 
 def test_without_alarms_only_scores_are_judged():

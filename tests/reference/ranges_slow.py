@@ -67,12 +67,12 @@ def run_slice(labels, scores, window, thresholds, *, short_right):
     """Range-AUC of the ``vus`` package, or with the short right slope that of the code of 2022."""
     labels = np.asarray(labels, bool)
     soft = soft_labels(labels, window, short_right=short_right)
-    positives = (labels.sum() + soft.sum()) / 2
+    positives, runs = (labels.sum() + soft.sum()) / 2, events_of(soft > 0)
     points = []
     for level in levels_of(scores, thresholds):
         alarms = scores >= level
         hits = np.sum(soft * alarms)
-        found = np.mean([alarms[a:b].any() for a, b in events_of(soft > 0)])
+        found = np.mean([alarms[a:b].any() for a, b in runs])
         rates = min(hits / positives, 1) * found, (alarms.sum() - hits) / (len(labels) - positives)
         points.append((*rates, hits / alarms.sum()))
     return _areas(points, trapezoid=True)

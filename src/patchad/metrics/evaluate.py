@@ -89,7 +89,7 @@ ALARM_METRICS: Mapping[str, Callable[[BoolArray, BoolArray], Values]] = {
     "composite_f1": lambda y, a: {"composite_f1": composite_f1(labels=y, alarms=a)},
     "detection_delay": _delay,
     "pa_f1": lambda y, a: {"pa_f1": pa_f1(labels=y, alarms=a)},
-    "pa_k_f1": lambda y, a: {"pa_20_f1": pa_k_f1(labels=y, alarms=a, k=20.0)},
+    "pa_k_f1": lambda y, a: {"pa_k20_f1": pa_k_f1(labels=y, alarms=a, k=20.0)},
 }
 """Metrics of labels and alarms, likewise."""
 
@@ -122,7 +122,7 @@ def evaluate(
         ``oracle_f1``, ``oracle_pa_f1``, ``oracle_affiliation_f1``. From alarms: ``accuracy``, ``precision``,
         ``recall``, ``f1``, ``mcc``, ``affiliation_*``, ``range_*`` and ``etapr_*`` with ``precision``, ``recall`` and
         ``f1`` each, ``event_f1``, ``composite_f1``, ``delay_mean`` and ``delay_median`` in rows, ``events_missed``,
-        ``pa_f1``, ``pa_20_f1``. NaN marks what has no value: affiliation precision without alarms, delays without a
+        ``pa_f1``, ``pa_k20_f1``. NaN marks what has no value: affiliation precision without alarms, delays without a
         detection.
 
     Raises

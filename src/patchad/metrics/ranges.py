@@ -72,6 +72,10 @@ def vus(*, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds: 
     MetricError
         The labels are all normal or all anomalous.
 
+    Notes
+    -----
+    For n points the cost is n log n, plus ``window ** 2 * thresholds``.
+
     Examples
     --------
     >>> vus(labels=[0, 0, 1, 1, 0, 0], scores=[0.1, 0.2, 0.9, 0.8, 0.3, 0.1], window=0)
