@@ -5,8 +5,8 @@ Run it from the root of the repository, on one core::
     OMP_NUM_THREADS=1 python benchmarks/metrics.py            # time and memory, as Markdown tables
     OMP_NUM_THREADS=1 python benchmarks/metrics.py --random   # how random scores do on each metric
 
-Nothing is extrapolated: a rival is run at growing sizes until it has taken longer than ``--patience`` seconds, and the
-last size it was run at is named.
+Nothing is extrapolated: a rival is run at growing sizes until the next would take it longer than about ``--patience``
+seconds, and the last size it was run at is named.
 """
 
 from __future__ import annotations
@@ -144,18 +144,28 @@ def print_rivals(patience: float) -> None:
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     for rival, functions in rivals().items():
         for name, function in functions.items():
-            taken, size = 0.0, 0
-            for size in RIVAL_SIZES:
-                case = series(size)
-                begin = time.process_time()
-                theirs = function(*case)
-                taken = time.process_time() - begin
-                if taken * 4 > patience:
-                    break
+            case, taken, theirs = _largest(function, patience)
             own = seconds(ours[name], case)
             gap = np.max(np.abs(np.subtract(np.ravel(ours[name](*case))[: np.size(theirs)], np.ravel(theirs))))
-            row = f"| {name} | {rival} | {size:,} | {taken:.3f} | {own:.5f} | {taken / own:,.0f} | {gap:.0e} |"
+            row = f"| {name} | {rival} | {case[0].size:,} | {taken:.3f} | {own:.5f} | {taken / own:,.0f} | {gap:.0e} |"
             print(row, flush=True)
+
+
+def _largest(function: Call, patience: float) -> tuple[Case, float, object]:
+    """Run a rival at growing sizes, as long as its growth so far lets expect an end within patience."""
+    sizes: list[int] = []
+    times: list[float] = []
+    for size in RIVAL_SIZES:
+        if len(sizes) > 1:
+            growth = max(np.log(times[-1] / times[-2]) / np.log(sizes[-1] / sizes[-2]), 1.0)
+            if times[-1] * (size / sizes[-1]) ** growth > patience:
+                break
+        case = series(size)
+        begin = time.process_time()
+        theirs = function(*case)
+        sizes.append(size)
+        times.append(max(time.process_time() - begin, 1e-4))
+    return case, times[-1], theirs
 
 
 def print_random(seeds: int = 5) -> None:

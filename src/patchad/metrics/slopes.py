@@ -84,6 +84,7 @@ def found_shares(binned: Bins, events: Intervals, widest: int, *, lag: int, touc
     """
     end = binned.of_point.size - 1
     first, last = events.starts, events.stops - 1
+    # Best bin inside each event; for one that touches the end without its last point, which the first round adds.
     best = np.minimum.reduceat(binned.of_point, np.column_stack([first, np.minimum(last + 1, end)]).ravel())[::2]
     for half in range(widest + 1):
         after = max(half - lag, 0)
