@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,15 @@ from numpy.typing import NDArray
 
 from patchad.datasets.entity import Entity
 from patchad.errors import InputError
+
+_BROKEN = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    pickle.UnpicklingError,
+)  # what a bad file raises
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +58,7 @@ def npz_folder(pattern: str, *, named: bool = False) -> Layout:
     """Give the layout of one npz file per entity; the file's name is the entity's."""
 
     def read(folder: Path) -> list[Entity]:
-        return [read_npz(path, path.stem) for path in sorted(folder.glob(pattern))]
+        return [read_npz(path, path.stem) for path in folder.glob(pattern)]
 
     return Layout(pattern, read, named=named)
 
@@ -66,7 +77,7 @@ def triples(pattern: str, name: str | None = None) -> Layout:
 
     def read(folder: Path) -> list[Entity]:
         found: dict[str, Entity] = {}
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        for path in folder.iterdir() if folder.is_dir() else ():
             match = train.fullmatch(path.name)
             if match:
                 prefix, suffix = match.groups()
@@ -81,12 +92,12 @@ def triples(pattern: str, name: str | None = None) -> Layout:
 def read_npz(path: Path, name: str) -> Entity:
     """Read the arrays ``train``, ``test`` and ``test_label`` of one npz file."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             missing = sorted({"train", "test", "test_label"} - set(arrays.files))
             if missing:
                 raise InputError(f"{path} lacks the arrays {missing}; it holds {sorted(arrays.files)}")
             return Entity(name, arrays["train"], arrays["test"], _flat(arrays["test_label"]))
-    except (OSError, ValueError, EOFError) as error:
+    except _BROKEN as error:
         raise _unreadable(path, error) from error
 
 
@@ -97,15 +108,15 @@ def read_array(path: Path) -> NDArray[Any]:
             loaded = np.load(path, allow_pickle=False)
         else:
             loaded = _ArrayUnpickler(io.BytesIO(path.read_bytes())).load()
-    except (OSError, ValueError, EOFError, pickle.UnpicklingError, ImportError, AttributeError) as error:
+    except _BROKEN as error:
         raise _unreadable(path, error) from error
     return np.asarray(loaded)
 
 
 def read_parts(folder: Path, parts: tuple[str, ...], suffix: str) -> Iterator[tuple[str, tuple[Path, ...]]]:
-    """Give stem and paths of every file that all the subfolders ``parts`` hold, by stem."""
+    """Give stem and paths of every file that all the subfolders ``parts`` hold."""
     first, *others = parts
-    for path in sorted((folder / first).glob(f"*{suffix}")):
+    for path in (folder / first).glob(f"*{suffix}"):
         paths = (path, *(folder / other / path.name for other in others))
         for other in paths:
             if not other.is_file():

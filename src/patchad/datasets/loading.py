@@ -87,7 +87,7 @@ def load(name: str, root: str | PathLike[str], *, joined: bool = False, every: i
 
 
 def find(dataset: Dataset, root: Path) -> list[Entity]:
-    """Read the first layout of a dataset that finds files; none gives an empty list."""
+    """Read the first layout of a dataset that finds files, sorted by name; none gives an empty list."""
     if not root.is_dir():
         raise InputError(f"{root} is not a folder; give the folder that holds {dataset.name}")
     for folder, own in candidates(dataset, root):
@@ -96,7 +96,7 @@ def find(dataset: Dataset, root: Path) -> list[Entity]:
                 entities = layout.read(folder)
                 if entities:
                     _log.info("%s: %d entities from %s in %s", dataset.name, len(entities), layout.files, folder)
-                    return entities
+                    return sorted(entities, key=lambda entity: entity.name)
     return []
 
 

@@ -28,7 +28,7 @@ def train_rows(length: int) -> int:
 
 
 def read_repository(folder: Path) -> list[Entity]:
-    """Read the series, by name; a row is anomalous inside a window, both ends included."""
+    """Read the series; a row is anomalous inside a window, both ends included."""
     table = folder / "labels" / "combined_windows.json"
     if not table.is_file():
         return []
@@ -38,7 +38,7 @@ def read_repository(folder: Path) -> list[Entity]:
         key = f"{path.parent.name}/{path.name}"
         if key in windows:
             entities.append(_read(path, windows[key]))
-    return sorted(entities, key=lambda entity: entity.name)
+    return entities
 
 
 def _read(path: Path, windows: list[list[str]]) -> Entity:

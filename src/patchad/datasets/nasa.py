@@ -37,7 +37,7 @@ def layouts(spacecraft: str) -> tuple[Layout, ...]:
 
 
 def read_telemanom(folder: Path, *, spacecraft: str) -> list[Entity]:
-    """Read the channels of one spacecraft that are there, by channel id."""
+    """Read the channels of one spacecraft that are there."""
     arrays = next((base for base in (folder, folder / "data", folder / "data/data") if (base / "train").is_dir()), None)
     if arrays is None:
         return []
@@ -45,7 +45,7 @@ def read_telemanom(folder: Path, *, spacecraft: str) -> list[Entity]:
     if table is None:
         return []
     entities = []
-    for channel, sequences in sorted(_sequences(table, spacecraft).items()):
+    for channel, sequences in _sequences(table, spacecraft).items():
         train, test = (arrays / part / f"{channel}.npy" for part in ("train", "test"))
         if train.is_file() and test.is_file():
             values = read_array(test)

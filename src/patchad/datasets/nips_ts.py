@@ -43,17 +43,16 @@ def read_swan_slices(folder: Path) -> list[Entity]:
     A slice whose name holds ``lab[NF]`` is normal, any other flare class is anomalous. TODS orders rows of the same
     time by the order of its directory listing, which is not recorded, so that rows can stand in another order there.
     """
-    import pandas as pd
-
-    paths = sorted((folder / "petdataset_01").glob("*.csv"))
     frames = []
-    for path in paths:
+    for path in sorted((folder / "petdataset_01").glob("*.csv")):
         label = _SLICE_LABEL.search(path.name)
         if label is None:
             raise InputError(f"{path} has no class in its name; lab[NF] or lab[M1.0@...] is needed")
         frames.append(read_csv(path, sep="\t").assign(label=int(label[1].upper() != "NF")))
     if not frames:
         return []
+    import pandas as pd
+
     table = pd.concat(frames, ignore_index=True).sort_values("Timestamp", kind="stable", ignore_index=True)
     extras = [name for name in table.columns if name != "label" and _SLICE_EXTRAS.fullmatch(name)]
     table = table.drop(columns=extras).ffill().dropna(axis="columns")

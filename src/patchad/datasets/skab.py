@@ -22,12 +22,11 @@ _NOT_CHANNELS = frozenset({"datetime", "anomaly", "changepoint", "is_anomaly", "
 
 
 def read_experiments(folder: Path) -> list[Entity]:
-    """Read the experiments of all groups, by group and number as text, under the names ``group_number``."""
+    """Read the experiments of all groups under the names ``group_number``."""
     base = next((base for base in (folder, folder / "data") if (base / _GROUPS[0]).is_dir()), None)
     if base is None:
         return []
-    entities = [_read(path, f"{group}_{path.stem}") for group in _GROUPS for path in (base / group).glob("*.csv")]
-    return sorted(entities, key=lambda entity: entity.name)
+    return [_read(path, f"{group}_{path.stem}") for group in _GROUPS for path in (base / group).glob("*.csv")]
 
 
 def _read(path: Path, name: str) -> Entity:

@@ -51,7 +51,7 @@ def read_sheet(path: Path) -> Sheet:
         values.append(numbers[kept])
         if label is not None:
             labels.extend(str(word) for word in frame.loc[kept, label])
-    if not values or not channels:
+    if not channels or not sum(map(len, values)):
         raise InputError(f"{path} has no rows of channels below its header; copy or download it again")
     return Sheet(tuple(channels), np.concatenate(values), None if label is None else tuple(labels))
 

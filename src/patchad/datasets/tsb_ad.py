@@ -28,8 +28,8 @@ def layouts(dataset: str) -> tuple[Layout, ...]:
 
 
 def read_series(folder: Path, *, dataset: str) -> list[Entity]:
-    """Read the csv files of one dataset, by name; the first ``tr`` rows are train."""
-    return [_read(path) for path in sorted(folder.glob(f"*_{dataset}_id_*.csv"))]
+    """Read the csv files of one dataset; the first ``tr`` rows are train."""
+    return [_read(path) for path in folder.glob(f"*_{dataset}_id_*.csv")]
 
 
 def _read(path: Path) -> Entity:
