@@ -68,7 +68,8 @@ def _tsb_ad(dataset: str) -> Recipe:
     return Recipe(f"TSB-AD-U/{dataset}", (Source("TSB-AD-U.zip", url, pick),))
 
 
-# Telemanom's own address of its data answers 403; this repository carries copies of the arrays and of the label file.
+# The archive that telemanom used to offer is closed and it now points to a site that wants an account; this repository
+# carries copies of the arrays and of the label file.
 _NASA = Recipe(
     "telemanom",
     _github(
