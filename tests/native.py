@@ -112,7 +112,7 @@ def wadi_rows(count: int) -> list[str]:
 
 def wadi_2017(folder: Path, test: int = 10) -> None:
     header = "Row,Date,Time," + ",".join(WADI_PREFIX + name for name in WADI_CHANNELS)
-    preamble = ["WADI", "Start,25/9/2017 18:00", "End,9/10/2017 18:00", ""]
+    preamble = ["WADI", "Date,25/9/2017", "End,9/10/2017 18:00", ""]
     write(folder / "WADI_14days.csv", "\n".join([*preamble, header, *wadi_rows(11)]))
     write(folder / "WADI_attackdata.csv", "\n".join([header, *wadi_rows(test)]))
 

@@ -35,7 +35,16 @@ SHARED = {  # where the npz layout keeps each dataset, with the entities' names
     "Exathlon": (("TSB-AD-U/Exathlon/810_Exathlon_id_1_Facility_tr_3_1st_4",), 1),
     "IOPS": (("TSB-AD-U/IOPS/260_IOPS_id_1_WebService_tr_2_1st_4",), 1),
 }
-PREFIXES = {"SWAN": "NIPS_TS_Swan", "GECCO": "NIPS_TS_Water", "UCR": "UCR_7", "SMD": "machine-1-1", "ASD": "omi-3"}
+PREFIXES = [
+    *((name, name) for name in SHARED if name != "GECCO-challenge"),
+    ("SWAN", "NIPS_TS_Swan"),
+    ("GECCO", "NIPS_TS_Water"),
+    ("GECCO", "NIPS_TS_GECCO"),
+    ("GECCO-challenge", "GECCO_challenge"),
+    ("UCR", "UCR_7"),
+    ("SMD", "machine-1-1"),
+    ("ASD", "omi-3"),
+]
 
 
 @pytest.fixture
@@ -83,13 +92,12 @@ def test_a_folder_of_another_dataset_is_not_mistaken(root: Path) -> None:
         load("SMAP", root / "MSL")
 
 
-@pytest.mark.parametrize("name", ["MSL", "SMAP", "PSM", "SWaT", "WADI", "SWAN", "GECCO", "UCR", "SMD", "ASD"])
+@pytest.mark.parametrize(("name", "prefix"), PREFIXES)
 @pytest.mark.parametrize("folder", ["own", "."])
-def test_triples_of_benchmark_repositories(tmp_path: Path, name: str, folder: str) -> None:
-    prefix = PREFIXES.get(name, name)
+def test_triples_of_benchmark_repositories(tmp_path: Path, name: str, prefix: str, folder: str) -> None:
     native.triple(tmp_path / (name if folder == "own" else folder), prefix, channels=3)
     (entity,) = load(name, tmp_path)
-    assert entity.name == (prefix if name in {"UCR", "SMD", "ASD"} else name)
+    assert entity.name == (prefix if prefix in {"UCR_7", "machine-1-1", "omi-3"} else name)
     np.testing.assert_array_equal(entity.test, native.rows(4, 3).astype(np.float32))
     assert entity.labels.tolist() == [False, True, True, False]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,25 @@ def test_swat_xlsx_in_the_folders_of_the_release(tmp_path: Path) -> None:
     native.swat_xlsx(tmp_path / "SWaT.A1 & A2_Dec 2015" / "Physical")
     check_swat(tmp_path)
     check_swat(tmp_path / "SWaT.A1 & A2_Dec 2015")
+
+
+@pytest.mark.parametrize("write", [native.swat_csv, native.swat_xlsx])
+def test_a_sheet_is_read_in_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr("patchad.datasets.tables._CHUNK_ROWS", 3)
+    monkeypatch.setattr("patchad.datasets.tables._HEADER_ROWS", 3)
+    write(tmp_path / "SWaT")
+    check_swat(tmp_path)
+
+
+def test_a_sheet_with_quoted_decimal_commas_and_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = ' Timestamp,FIT101,LIT101,Normal/Attack\n1,"2,5",1,Normal\n2,"3,5",Bad Input,Attack\n'
+    for name in ("SWaT_Dataset_Normal_v1", "SWaT_Dataset_Attack_v0"):
+        native.write(tmp_path / "SWaT" / f"{name}.csv", table)
+    (entity,) = load("SWaT", tmp_path)
+    assert entity.train.tolist() == [[2.5, 1], [3.5, 1]]
+    assert "LIT101: 1 cells hold words like 'Bad Input'" in caplog.text
 
 
 def test_swat_xlsx_without_openpyxl_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +215,14 @@ def test_swan_slices(tmp_path: Path) -> None:
     assert (entity.test[:, 0].tolist(), entity.labels.all()) == ([10, 11, 12], True)
 
 
+def test_gecco_and_skab_with_words_are_refused(tmp_path: Path) -> None:
+    native.write(tmp_path / "GECCO" / "gecco.csv", "Tp,EVENT\nwarm,0\ncold,1\n")
+    native.write(tmp_path / "SKAB" / "valve1" / "1.csv", "datetime;Current;anomaly\n2020-03-09;high;0\n")
+    for name in ("GECCO", "SKAB"):
+        with pytest.raises(InputError, match="must hold numbers"):
+            load(name, tmp_path)
+
+
 def test_swan_slice_without_class_is_refused(tmp_path: Path) -> None:
     native.write(tmp_path / "SWAN" / "petdataset_01" / "x.csv", "Timestamp\tA\n2012-01-01\t1\n")
     with pytest.raises(InputError, match="no class in its name"):
@@ -308,6 +336,7 @@ def test_tsb_ad(tmp_path: Path, folder: str) -> None:
         ("1_IOPS_id_1_W.csv", "Data,Label\n1,0\n", "is not of the form"),
         ("1_IOPS_id_1_W_tr_1_1st_2.csv", "Data,Label\na,0\nb,1\n", "must hold numbers"),
         ("1_IOPS_id_1_W_tr_1_1st_2.csv", "", "cannot be read"),
+        ("1_IOPS_id_1_W_tr_1_1st_2.csv", "Data,Label\n1e300,0\n1,1\n", "missing or infinite"),
     ],
 )
 def test_tsb_ad_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -45,7 +45,7 @@ class Dataset:
         if self.on_request:
             return f"request access at {self.home} and unpack the files into a folder {self.name}"
         if self.name == "GECCO-challenge":
-            return f"the sets of the 2018 challenge are described at {self.home}; save them as an npz file"
+            return f"see {self.home}, and save the arrays of the challenge's sets as GECCO/GECCO_challenge_split.npz"
         return f"run `patchad data get {self.name}`, or take it from {self.home}"
 
 
@@ -75,7 +75,7 @@ _ROWS = (
         folders=("SMAP_MSL", "telemanom", "NASA"),
         licence="Caltech/JPL, BSD style",
         home=_TELEMANOM,
-        note="Channel P-2 is listed twice in the label file and left out, as in every published length.",
+        note="Channel P-2 is listed twice in the label file and left out; the published lengths are without it.",
     ),
     Dataset(
         name="PSM",
@@ -85,11 +85,11 @@ _ROWS = (
         folders=("RANSynCoders",),
         licence="CC BY 4.0",
         home="https://github.com/eBay/RANSynCoders",
-        note="Missing values become 0, as in every published result.",
+        note="Missing values become 0, as in the loaders of benchmark repositories.",
     ),
     Dataset(
         name="SWaT",
-        about="a water treatment testbed under 36 attacks",
+        about="a water treatment testbed, eleven days, the last four under attack",
         size=Size(495000, 449919, 51, 12.14),
         paper=Size(99000, 89984, 26, 12.2),
         licence="iTrust, on request",
@@ -102,7 +102,7 @@ _ROWS = (
     ),
     Dataset(
         name="WADI",
-        about="a water distribution testbed under 15 attacks",
+        about="a water distribution testbed, sixteen days, the last two under attack",
         size=Size(1209601, 172801, 123, 5.76),
         paper=Size(241921, 34561, 123, 5.74),
         licence="iTrust, on request",
@@ -141,7 +141,7 @@ _ROWS = (
         folders=("GECCO",),
         licence="CC BY 4.0",
         home=_GECCO,
-        note="Read from GECCO_challenge_split.npz only.",
+        note="Public copies are in R's own format; save their arrays in one of these layouts.",
     ),
     Dataset(
         name="UCR",

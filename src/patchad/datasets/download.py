@@ -1,7 +1,7 @@
 """Downloads of the openly available datasets into the layout that `patchad.datasets.load` reads.
 
-No hash of these files is published by their owners, so that none is checked; where a home is a Git repository the
-address names a commit, which fixes the content. The sha256 of what came is returned and logged.
+The hashes of these files are not known here, so that none is checked; where a home is a Git repository the address
+names a commit, which fixes the content, but for PSM. The sha256 of what came is returned and logged.
 """
 
 from __future__ import annotations

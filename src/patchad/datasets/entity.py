@@ -110,7 +110,8 @@ def _values(given: ArrayLike, what: str) -> NDArray[np.float32]:
         )
     if values.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got dtype {values.dtype}")
-    values = np.ascontiguousarray(values, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+        values = np.ascontiguousarray(values, dtype=np.float32)
     bad = int(np.count_nonzero(~np.isfinite(values)))
     if bad:
         raise InputError(f"{what} has {bad} values that are missing or infinite; fill or drop them first")

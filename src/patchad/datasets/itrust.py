@@ -114,7 +114,7 @@ SWAT_LAYOUTS = (
     Layout("SWaT_Dataset_Normal_v1 and SWaT_Dataset_Attack_v0 (csv or xlsx)", read_swat, named=True),
     Layout("normal.csv and attack.csv", partial(read_swat, pairs=_SWAT_UNNAMED)),
     npz_file("SWaT.npz", "SWaT"),
-    triples("SWaT", "SWaT"),
+    triples("SWaT", name="SWaT"),
 )
 WADI_LAYOUTS = (
     Layout(
@@ -123,5 +123,5 @@ WADI_LAYOUTS = (
         named=True,
     ),
     npz_file("WADI.npz", "WADI"),
-    triples("WADI", "WADI"),
+    triples("WADI", name="WADI"),
 )

@@ -63,17 +63,17 @@ def npz_folder(pattern: str, *, named: bool = False) -> Layout:
     return Layout(pattern, read, named=named)
 
 
-def triples(pattern: str, name: str | None = None) -> Layout:
+def triples(*prefixes: str, name: str | None = None) -> Layout:
     """Give the layout of benchmark repositories: ``X_train``, ``X_test`` and ``X_test_label``, npy or pkl.
 
     Parameters
     ----------
-    pattern
-        A regular expression for X, case-insensitive.
+    prefixes
+        Regular expressions of what X may be, in any case.
     name
         The entity's name; without it the entity is called X.
     """
-    train = re.compile(rf"({pattern})_train\.(npy|pkl)", re.IGNORECASE)
+    train = re.compile(rf"({'|'.join(prefixes)})_train\.(npy|pkl)", re.IGNORECASE)
 
     def read(folder: Path) -> list[Entity]:
         found: dict[str, Entity] = {}
@@ -85,8 +85,8 @@ def triples(pattern: str, name: str | None = None) -> Layout:
                     found[prefix] = _read_triple(folder, prefix, suffix, name or prefix)
         return list(found.values())
 
-    words = pattern.replace(r"\d+", "N").replace("(?:", "(")
-    return Layout(f"{words}_train.npy with _test.npy and _test_label.npy (or .pkl)", read, named=True)
+    words = " or ".join(prefix.replace(r"\d+", "N") for prefix in prefixes)
+    return Layout(f"{words} with _train.npy, _test.npy and _test_label.npy (or .pkl)", read, named=True)
 
 
 def read_npz(path: Path, name: str) -> Entity:

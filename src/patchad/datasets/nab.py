@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from patchad.datasets.entity import Entity
-from patchad.datasets.layouts import Layout, npz_folder
+from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
 from patchad.datasets.tables import read_csv
 from patchad.errors import InputError
 
@@ -59,4 +59,6 @@ def _read(path: Path, windows: list[list[str]]) -> Entity:
 LAYOUTS = (
     npz_folder("real*__*.npz", named=True),
     Layout("data/real*/*.csv with labels/combined_windows.json", read_repository, named=True),
+    npz_file("NAB.npz", "NAB"),
+    triples("NAB", name="NAB"),
 )

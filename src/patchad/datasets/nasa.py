@@ -18,7 +18,7 @@ from patchad.datasets.entity import Entity
 from patchad.datasets.layouts import Layout, npz_file, npz_folder, read_array, triples
 from patchad.errors import InputError
 
-# Listed twice with different sequences; OmniAnomaly left it out and every published length follows.
+# Listed twice with different sequences; OmniAnomaly left it out, and the published lengths are without it.
 _LEFT_OUT = frozenset({"P-2"})
 
 
@@ -32,7 +32,7 @@ def layouts(spacecraft: str) -> tuple[Layout, ...]:
             named=True,
         ),
         npz_file(f"{spacecraft}.npz", spacecraft),
-        triples(spacecraft, spacecraft),
+        triples(spacecraft, name=spacecraft),
     )
 
 

@@ -79,12 +79,15 @@ def _halves(name: str, frame: Any, path: Path) -> Entity:
 GECCO_LAYOUTS = (
     npz_file("GECCO.npz", "GECCO"),
     Layout(" or ".join(_WATER), read_water, named=True),
-    triples("NIPS_TS_(?:Water|GECCO)", "GECCO"),
+    triples("NIPS_TS_Water", "NIPS_TS_GECCO", "NIPS-TS-GECCO", "GECCO", name="GECCO"),
 )
-GECCO_CHALLENGE_LAYOUTS = (npz_file("GECCO_challenge_split.npz", "GECCO-challenge"),)
+GECCO_CHALLENGE_LAYOUTS = (
+    npz_file("GECCO_challenge_split.npz", "GECCO-challenge"),
+    triples("GECCO_challenge", name="GECCO-challenge"),
+)
 SWAN_LAYOUTS = (
     npz_file("SWAN.npz", "SWAN"),
-    triples("NIPS_TS_Swan", "SWAN"),
+    triples("NIPS_TS_Swan", "NIPS-TS-SWAN", "SWAN", name="SWAN"),
     Layout("swan_sf.csv", read_swan_table, named=True),
     Layout("petdataset_01/*.csv", read_swan_slices, named=True),
 )

@@ -19,7 +19,7 @@ _FILES = ("train.csv", "test.csv", "test_label.csv")
 
 
 def read_ebay(folder: Path) -> list[Entity]:
-    """Read the three csv files; missing values become 0, as in every published result on PSM."""
+    """Read the three csv files; missing values become 0, as in the loaders of benchmark repositories."""
     paths = [base / file for base in (folder, folder / "data") if (base / _FILES[0]).is_file() for file in _FILES]
     if not paths:
         return []
@@ -45,5 +45,5 @@ def _columns(path: Path) -> NDArray[np.float32]:
 LAYOUTS = (
     Layout("train.csv, test.csv and test_label.csv", read_ebay),
     npz_file("PSM.npz", "PSM"),
-    triples("PSM", "PSM"),
+    triples("PSM", name="PSM"),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from patchad.datasets.entity import Entity
-from patchad.datasets.layouts import Layout, npz_file, npz_folder
+from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
 from patchad.datasets.tables import read_csv
 from patchad.errors import InputError
 
@@ -46,4 +46,5 @@ LAYOUTS = (
     npz_folder("experiments/*.npz"),
     Layout("valve1/, valve2/ and other/*.csv (or all in data/)", read_experiments, named=True),
     npz_file("SKAB.npz", "SKAB"),
+    triples("SKAB", name="SKAB"),
 )

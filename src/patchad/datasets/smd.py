@@ -40,11 +40,11 @@ SMD_LAYOUTS = (
     Layout("train/, test/ and test_label/machine-*.txt", read_machines, named=True),
     triples(r"machine-\d+-\d+"),
     npz_file("SMD.npz", "SMD"),
-    triples("SMD", "SMD"),
+    triples("SMD", name="SMD"),
 )
 ASD_LAYOUTS = (
     npz_folder("omi-*.npz", named=True),
     triples(r"omi-\d+"),
     npz_file("ASD.npz", "ASD"),
-    triples("ASD", "ASD"),
+    triples("ASD", name="ASD"),
 )

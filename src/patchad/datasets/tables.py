@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 _HEADER_ROWS = 25  # the header is searched in this many first rows
 _CHUNK_ROWS = 100_000  # a sheet of 1.2 million rows and 130 columns is held once, as float32
-_NOT_CHANNELS = re.compile(r"row|date|time|timestamp|unnamed: \d+|nan|", re.IGNORECASE)
+_NOT_CHANNELS = re.compile(r"row|date|time|timestamp|unnamed: \d+|nan|none|", re.IGNORECASE)
 _HEADER_CELLS = frozenset({"timestamp", "normal/attack", "row", "date"})
 
 
@@ -147,12 +147,16 @@ def _excel_frames(path: Path) -> Iterator[Any]:
 
 
 def _header_row(rows: Sequence[Sequence[object]], path: Path) -> int:
-    for number, row in enumerate(rows):
-        if any(str(cell).strip().lower() in _HEADER_CELLS for cell in row):
-            return number
-    raise InputError(
-        f"{path} has no header in its first {_HEADER_ROWS} rows; a row with one of {sorted(_HEADER_CELLS)} is needed"
-    )
+    marked = [
+        number for number, row in enumerate(rows) if any(str(cell).strip().lower() in _HEADER_CELLS for cell in row)
+    ]
+    if not marked:
+        raise InputError(
+            f"{path} has no header in its first {_HEADER_ROWS} rows; "
+            f"a row with one of {sorted(_HEADER_CELLS)} is needed"
+        )
+    # A preamble may speak of dates too, in short rows.
+    return max(marked, key=lambda number: sum(cell not in (None, "") for cell in rows[number]))
 
 
 def _clean(name: object) -> str:
@@ -164,5 +168,12 @@ def _numbers(frame: Any, channels: list[str]) -> NDArray[np.float32]:
 
     numbers = np.empty((len(frame), len(channels)), dtype=np.float32)
     for i, name in enumerate(channels):
-        numbers[:, i] = pd.to_numeric(frame[name], errors="coerce").to_numpy(dtype=np.float32, na_value=np.nan)
+        column = frame[name]
+        if not pd.api.types.is_numeric_dtype(column):
+            column = column.where(column.isna(), column.astype(str).str.strip().str.replace(",", "."))  # 2,5 is 2.5
+        parsed = pd.to_numeric(column, errors="coerce")
+        words = column[parsed.isna() & column.notna() & (column.astype(str) != "")]
+        if len(words):
+            _log.warning("%s: %d cells hold words like %r and count as missing", name, len(words), words.iloc[0])
+        numbers[:, i] = parsed.to_numpy(dtype=np.float32, na_value=np.nan)
     return numbers

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from patchad.datasets.entity import Entity
-from patchad.datasets.layouts import Layout, npz_folder
+from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
 from patchad.datasets.tables import read_csv
 from patchad.errors import InputError
 
@@ -24,6 +24,8 @@ def layouts(dataset: str) -> tuple[Layout, ...]:
     return (
         npz_folder(f"*_{dataset}_id_*.npz", named=True),
         Layout(f"NNN_{dataset}_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv", partial(read_series, dataset=dataset), named=True),
+        npz_file(f"{dataset}.npz", dataset),
+        triples(dataset, name=dataset),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from patchad.datasets.entity import Entity
-from patchad.datasets.layouts import Layout, npz_folder, triples
+from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
 from patchad.errors import InputError
 
 _NAME = re.compile(r"\d{3}_UCR_Anomaly_.+_(\d+)_(\d+)_(\d+)")
@@ -47,4 +47,6 @@ LAYOUTS = (
     npz_folder("*_UCR_Anomaly_*.npz", named=True),
     Layout("NNN_UCR_Anomaly_NAME_TRAIN_BEGIN_END.txt", read_archive, named=True),
     triples(r"UCR_\d+"),
+    npz_file("UCR.npz", "UCR"),
+    triples("UCR", name="UCR"),
 )
