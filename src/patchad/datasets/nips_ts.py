@@ -19,6 +19,7 @@ from patchad.errors import InputError
 
 _WATER = ("1_gecco2018_water_quality.csv", "gecco.csv", "water_quality.csv")
 _SLICE_LABEL = re.compile(r"lab\[(\w+)", re.IGNORECASE)
+_QUIET = frozenset({"NF", "FQ"})  # no flare; later releases say flare-quiet
 _SLICE_EXTRAS = re.compile(r"timestamp|.*label.*|.*loc.*", re.IGNORECASE)
 
 
@@ -40,15 +41,15 @@ def read_swan_table(folder: Path) -> list[Entity]:
 def read_swan_slices(folder: Path) -> list[Entity]:
     """Read the slices of the solar-flare dataset, sorted by time and then by file name.
 
-    A slice whose name holds ``lab[NF]`` is normal, any other flare class is anomalous. TODS orders rows of the same
-    time by the order of its directory listing, which is not recorded, so that rows can stand in another order there.
+    A slice whose name holds ``lab[NF]`` or ``lab[FQ]`` is normal, any other flare class is anomalous. TODS orders rows
+    of the same time by its directory listing, which is not recorded, so that rows can stand in another order there.
     """
     frames = []
     for path in sorted((folder / "petdataset_01").glob("*.csv")):
         label = _SLICE_LABEL.search(path.name)
         if label is None:
-            raise InputError(f"{path} has no class in its name; lab[NF] or lab[M1.0@...] is needed")
-        frames.append(read_csv(path, sep="\t").assign(label=int(label[1].upper() != "NF")))
+            raise InputError(f"{path} has no class in its name; lab[NF] or lab[M], say, is needed")
+        frames.append(read_csv(path, sep="\t").assign(label=int(label[1].upper() not in _QUIET)))
     if not frames:
         return []
     import pandas as pd

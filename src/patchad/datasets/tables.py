@@ -170,10 +170,17 @@ def _numbers(frame: Any, channels: list[str]) -> NDArray[np.float32]:
     for i, name in enumerate(channels):
         column = frame[name]
         if not pd.api.types.is_numeric_dtype(column):
-            column = column.where(column.isna(), column.astype(str).str.strip().str.replace(",", "."))  # 2,5 is 2.5
-        parsed = pd.to_numeric(column, errors="coerce")
-        words = column[parsed.isna() & column.notna() & (column.astype(str) != "")]
-        if len(words):
-            _log.warning("%s: %d cells hold words like %r and count as missing", name, len(words), words.iloc[0])
-        numbers[:, i] = parsed.to_numpy(dtype=np.float32, na_value=np.nan)
+            column = _parsed(column, name)
+        numbers[:, i] = column.to_numpy(dtype=np.float32, na_value=np.nan)
     return numbers
+
+
+def _parsed(column: Any, name: str) -> Any:
+    import pandas as pd
+
+    cells = column.dropna().astype(str).str.strip().str.replace(",", ".")  # 2,5 is 2.5
+    numbers = pd.to_numeric(cells, errors="coerce")
+    words = cells[numbers.isna() & (cells != "")]
+    if len(words):
+        _log.warning("%s: %d cells hold words like %r and count as missing", name, len(words), words.iloc[0])
+    return numbers.reindex(column.index)
