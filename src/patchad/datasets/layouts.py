@@ -1,0 +1,165 @@
+"""Ways in which files of a dataset lie in a folder, and the two that many datasets share.
+
+A layout says in words which files it looks for and reads them; no such files gives no entities. Files that are there
+and wrong raise `InputError`.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchad.datasets.entity import Entity
+from patchad.errors import InputError
+
+_BROKEN = (
+    OSError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zlib.error,
+    pickle.UnpicklingError,
+)  # what a bad file raises
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One way in which a dataset's files lie in a folder."""
+
+    files: str
+    """What it looks for, in words, relative to the folder."""
+    read: Callable[[Path], list[Entity]]
+    """Folder to entities; none where the files are not there."""
+    named: bool = False
+    """Whether the file names tell the dataset, so that a folder of any name may hold them."""
+
+
+def npz_file(file: str, name: str) -> Layout:
+    """Give the layout of one npz file with the arrays ``train``, ``test`` and ``test_label``."""
+
+    def read(folder: Path) -> list[Entity]:
+        path = folder / file
+        return [read_npz(path, name)] if path.is_file() else []
+
+    return Layout(file, read, named=True)
+
+
+def npz_folder(pattern: str, *, named: bool = False) -> Layout:
+    """Give the layout of one npz file per entity; the file's name is the entity's."""
+
+    def read(folder: Path) -> list[Entity]:
+        return [read_npz(path, path.stem) for path in folder.glob(pattern)]
+
+    return Layout(pattern, read, named=named)
+
+
+def triples(*prefixes: str, name: str | None = None) -> Layout:
+    """Give the layout of benchmark repositories: ``X_train``, ``X_test`` and ``X_test_label``, npy or pkl.
+
+    Parameters
+    ----------
+    prefixes
+        Regular expressions of what X may be, in any case.
+    name
+        The entity's name; without it the entity is called X.
+    """
+    train = re.compile(rf"({'|'.join(prefixes)})_train\.(npy|pkl)", re.IGNORECASE)
+
+    def read(folder: Path) -> list[Entity]:
+        found: dict[str, Entity] = {}
+        for path in folder.iterdir() if folder.is_dir() else ():
+            match = train.fullmatch(path.name)
+            if match:
+                prefix, suffix = match.groups()
+                if prefix not in found:
+                    found[prefix] = _read_triple(folder, prefix, suffix, name or prefix)
+        return list(found.values())
+
+    words = " or ".join(prefix.replace(r"\d+", "N") for prefix in prefixes)
+    return Layout(f"{words} with _train.npy, _test.npy and _test_label.npy (or .pkl)", read, named=True)
+
+
+def read_npz(path: Path, name: str) -> Entity:
+    """Read the arrays ``train``, ``test`` and ``test_label`` of one npz file."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            missing = sorted({"train", "test", "test_label"} - set(arrays.files))
+            if missing:
+                raise InputError(f"{path} lacks the arrays {missing}; it holds {sorted(arrays.files)}")
+            return Entity(name, arrays["train"], arrays["test"], _flat(arrays["test_label"]))
+    except _BROKEN as error:
+        raise _unreadable(path, error) from error
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read one array from an npy file, or from a pickle that holds an array and nothing else."""
+    try:
+        if path.suffix == ".npy":
+            loaded = np.load(path, allow_pickle=False)
+        else:
+            loaded = _ArrayUnpickler(io.BytesIO(path.read_bytes())).load()
+    except _BROKEN as error:
+        raise _unreadable(path, error) from error
+    return np.asarray(loaded)
+
+
+def read_parts(folder: Path, parts: tuple[str, ...], suffix: str) -> Iterator[tuple[str, tuple[Path, ...]]]:
+    """Give stem and paths of every file that all the subfolders ``parts`` hold."""
+    first, *others = parts
+    for path in (folder / first).glob(f"*{suffix}"):
+        paths = (path, *(folder / other / path.name for other in others))
+        for other in paths:
+            if not other.is_file():
+                raise InputError(f"{path} is there but {other} is not; both are needed")
+        yield path.stem, paths
+
+
+def _read_triple(folder: Path, prefix: str, suffix: str, name: str) -> Entity:
+    train, test, label = (folder / f"{prefix}_{part}.{suffix}" for part in ("train", "test", "test_label"))
+    for path in (test, label):
+        if not path.is_file():
+            raise InputError(f"{train} is there but {path} is not; the three files belong together")
+    return Entity(name, _columns(read_array(train)), _columns(read_array(test)), _flat(read_array(label)))
+
+
+def _columns(values: NDArray[Any]) -> NDArray[Any]:
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _flat(labels: NDArray[Any]) -> NDArray[Any]:
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    if isinstance(error, InputError):
+        return error
+    return InputError(f"{path} cannot be read: {error}; copy or download it again")
+
+
+class _ArrayUnpickler(pickle.Unpickler):
+    """Builds numpy arrays and refuses everything else, because a pickle can otherwise run any code."""
+
+    _allowed = frozenset(
+        {
+            ("numpy", "ndarray"),
+            ("numpy", "dtype"),
+            ("_codecs", "encode"),
+            *((f"numpy.{core}.multiarray", "_reconstruct") for core in ("core", "_core")),
+            *((f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")),
+        }
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self._allowed:
+            raise pickle.UnpicklingError(f"it holds {module}.{name}, where only arrays are accepted")
+        return super().find_class(module.replace("numpy.core.", "numpy._core."), name)

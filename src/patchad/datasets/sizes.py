@@ -1,0 +1,72 @@
+"""What was read, beside what is published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchad.datasets.catalogue import Dataset
+from patchad.datasets.entity import Entity
+
+RATIO_TOLERANCE = 0.1
+"""Percentage points by which ratios may differ unremarked; publications round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure that is not as published."""
+
+    what: str
+    published: float
+    found: float
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        return f"{self.what} {self.found:,} instead of {self.published:,}"
+
+
+def compare(dataset: Dataset, entities: Sequence[Entity], *, every: int = 1) -> tuple[Difference, ...]:
+    """Compare entities with the published sizes of their dataset.
+
+    Parameters
+    ----------
+    dataset
+        A row of the catalogue.
+    entities
+        What was read; one entity with the dataset's name counts as all of them joined.
+    every
+        The thinning they were read with. Rows of single entities are rounded up by it, so that a list of entities may
+        have a few more.
+
+    Examples
+    --------
+    >>> from patchad.datasets.catalogue import lookup
+    >>> import numpy as np
+    >>> entity = Entity("PSM", np.zeros((132481, 25)), np.zeros((87841, 24 + 1)), np.arange(87841) < 24382)
+    >>> compare(lookup("PSM"), [entity])
+    ()
+    >>> [str(difference) for difference in compare(lookup("PSM"), [entity.thinned(2)], every=1)]
+    ['train rows 66,241 instead of 132,481', 'test rows 43,921 instead of 87,841']
+    """
+    size = dataset.size
+    test = sum(len(entity.test) for entity in entities)
+    ratio = 100 * sum(int(entity.labels.sum()) for entity in entities) / test
+    train = sum(len(entity.train) for entity in entities)
+    slack = len(entities) if every > 1 else 0
+    joined = [entity.name for entity in entities] == [dataset.name]
+    figures = (
+        ("entities", None if joined else dataset.entities, len(entities), 0.0),
+        ("channels", size.channels, entities[0].channels, 0.0),
+        ("train rows", _thinned(size.train, every), train, slack),
+        ("test rows", _thinned(size.test, every), test, slack),
+        ("anomalous %", size.ratio, round(ratio, 2), RATIO_TOLERANCE),
+    )
+    return tuple(
+        Difference(what, published, found)
+        for what, published, found, tolerance in figures
+        if published is not None and abs(found - published) > tolerance
+    )
+
+
+def _thinned(rows: int | None, every: int) -> int | None:
+    return None if rows is None else -(-rows // every)
