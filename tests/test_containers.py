@@ -125,7 +125,7 @@ def test_polars_and_arrow_times_are_found():
 def test_an_asked_for_time_column_wins():
     frame = pd.DataFrame({"time": [5, 4, 3], "tick": [1, 2, 3], "a": [1.0, 2.0, 3.0]})
     assert to_table(frame, time="tick").channels == ("time", "a")
-    with pytest.raises(InputError, match="no column 'when'.*'time', 'tick', 'a'"):
+    with pytest.raises(InputError, match=r"no column 'when'.*'time', 'tick', 'a'"):
         to_table(frame, time="when")
 
 

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tests import native
 
 from patchad.datasets import DATASETS
 from patchad.datasets.catalogue import markdown
 from patchad.datasets.loading import LAYOUTS
+from tests import native
 
 PAGE = (Path(__file__).parents[1] / "docs" / "datasets.md").read_text(encoding="utf-8")
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests import native
 
 from patchad.datasets import DATASETS, get, load
 from patchad.datasets.download import RECIPES, Source, _unpack
 from patchad.errors import InputError, MissingExtraError
+from tests import native
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests import native
 
 from patchad.datasets import DATASETS, check, load
 from patchad.datasets.catalogue import lookup
 from patchad.datasets.loading import LAYOUTS
 from patchad.errors import InputError
+from tests import native
 
 SHARED = {  # where the npz layout keeps each dataset, with the entities' names
     "MSL": (("MSL/channels/C-1", "MSL/channels/T-4"), 55),

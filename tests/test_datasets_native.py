@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests import native
 
 from patchad.datasets import load
 from patchad.errors import InputError, MissingExtraError
+from tests import native
 
 
 @pytest.mark.parametrize("arrays", [".", "data", "data/data"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_events_are_the_runs_of_alarms(alarms, merge_gap, min_duration):
         assert alarms[event.stop - 1]
         assert len(event) >= min_duration
         covered[event.start : event.stop] = True
-    for one, other in zip(found, found[1:], strict=False):
+    for one, other in pairwise(found):
         assert other.start - one.stop > merge_gap
     if min_duration == 1:
         assert covered[rows].all()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.reference import metrics_slow, ranges_slow
 
 from patchad import metrics
+from tests.reference import metrics_slow, ranges_slow
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 few = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -153,5 +153,5 @@ def test_the_papers_net_is_no_larger_than_the_paper_says():
     ],
 )
 def test_impossible_shapes_are_refused(wrong):
-    with pytest.raises(InputError, match="divide|empty|at least 1|use one of"):
+    with pytest.raises(InputError, match=r"divide|empty|at least 1|use one of"):
         net(**wrong)

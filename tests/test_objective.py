@@ -105,5 +105,5 @@ def test_scores_average_over_scales():
 )
 def test_unknown_settings_are_refused_with_what_is_known(wrong):
     settings = {"objective": "agreement", "distance": "kl", "constraint": 0.2} | wrong
-    with pytest.raises(InputError, match="use one of|between 0 and 1"):
+    with pytest.raises(InputError, match=r"use one of|between 0 and 1"):
         ObjectiveConfig(**settings)

@@ -128,7 +128,7 @@ def test_names_make_thresholds_and_descriptions_make_them_again(name):
     "name", ["atuo", "quantile", "quantile:2", "quantile:x", "ratio:101", "sigma:", "auto:3", "", "nan:1", None, True]
 )
 def test_unknown_names_are_refused(name):
-    with pytest.raises(InputError, match="threshold|between"):
+    with pytest.raises(InputError, match=r"threshold|between"):
         make_threshold(name, risk=1e-4)
 
 

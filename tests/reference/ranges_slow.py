@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
 from tests.reference.metrics_slow import events_of
 
 
