@@ -166,8 +166,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code."""
+    stopped = 130  # what typer makes of Ctrl-C
     try:
-        return int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
+        code = int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
+        return _fail("stopped; nothing was written", stopped) if code == stopped else code
     except MissingExtraError as error:
         return _fail(str(error), 3)
     except PatchADError as error:
@@ -178,7 +180,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _fail(f"cannot write {error.filename!r}: {error.strerror}; choose another path", 2)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped; nothing was written", 130)
+        return _fail("stopped; nothing was written", stopped)
 
 
 def _fail(message: str, code: int) -> int:

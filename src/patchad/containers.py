@@ -108,7 +108,10 @@ def to_table(X: Any, *, time: str | None = None) -> Table:
     """
     if isinstance(X, Table):
         return X
-    wrapped = _as_narwhals(X)
+    numbered = type(X).__module__.startswith("pandas") and not all(
+        isinstance(c, str) for c in getattr(X, "columns", ())
+    )
+    wrapped = _as_narwhals(X.set_axis(list(map(str, X.columns)), axis="columns") if numbered else X)
     if wrapped is None:
         return Table(_from_array(X))
     if isinstance(wrapped, nw.Series):
@@ -118,9 +121,8 @@ def to_table(X: Any, *, time: str | None = None) -> Table:
         channels: tuple[str, ...] | None = (named,) if named else None
     else:
         frame = wrapped
-        names: list[object] = list(frame.columns)  # a pandas frame may have numbers for names
-        channels = tuple(frame.columns) if all(isinstance(name, str) for name in names) else None
-    return _from_frame(frame, channels, time)
+        channels = tuple(frame.columns)
+    return _from_frame(frame, None if numbered else channels, time)
 
 
 def _as_narwhals(X: Any) -> nw.DataFrame[Any] | nw.Series[Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
@@ -13,16 +12,16 @@ from torch import Tensor, nn
 
 from patchad.containers import FloatArray
 from patchad.detector import Detector
-from patchad.errors import InputError, listed
+from patchad.errors import InputError
 from patchad.model import NetConfig, PatchADNet
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
 from patchad.progress import training_bar
-from patchad.scaling import TailScale, ZScore
-from patchad.scoring import SCORES, Score, ScoreRule
+from patchad.scaling import ZScore
+from patchad.scoring import Score, ScoreRule
 from patchad.series import Missing, Series
 from patchad.thresholds import Threshold
-from patchad.training import Progress, TrainConfig, train
-from patchad.windows import Block, Fold, Folder, WindowSampler, blocks, pad_left, trailing_mean
+from patchad.training import Progress, TrainConfig, find_device, train
+from patchad.windows import Block, Fold, Folder, WindowSampler, blocks, pad_left, shrink_window, trailing_mean
 
 SCORED_TOGETHER = 64
 """Windows that go through the net at once on a CPU: more gain no speed there and cost memory."""
@@ -251,12 +250,6 @@ class PatchAD(Detector):
         return share
 
     def _check_scoring(self) -> None:
-        if self.score not in SCORES:
-            raise InputError(f"score={self.score!r} is unknown; use one of {listed(SCORES)}")
-        if self.fold not in ("newest", "mean"):
-            raise InputError(f"fold={self.fold!r} is unknown; use 'newest' or 'mean'")
-        if self.orientation not in (1, -1, None):
-            raise InputError(f"orientation={self.orientation!r} is unknown; use 1, -1 or None")
         if not 1 <= self.hop <= self.window:
             raise InputError(f"hop={self.hop} is out of range; it must lie between 1 and the window, {self.window}")
         for name in ("smoothing", "stride"):
@@ -384,9 +377,7 @@ class PatchAD(Detector):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {f"net.{name}": value.detach().cpu().numpy() for name, value in self.net_.state_dict().items()}
         arrays |= {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
-        for part in ("residual", "discrepancy", "parts"):
-            scale: TailScale = getattr(self.rule_, part)
-            arrays |= {f"rule.{part}.median": scale.median, f"rule.{part}.spread": scale.spread}
+        arrays |= self.rule_.to_arrays()
         facts = {
             "window": self.window_,
             "patch_sizes": list(self.patch_sizes_),
@@ -400,46 +391,10 @@ class PatchAD(Detector):
         self.window_, self.hop_ = facts["window"], facts["hop"]
         self.patch_sizes_ = tuple(facts["patch_sizes"])
         self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
-        scales = {
-            part: TailScale(arrays[f"rule.{part}.median"], arrays[f"rule.{part}.spread"])
-            for part in ("residual", "discrepancy", "parts")
-        }
-        self.rule_ = ScoreRule(self.score, facts["orientation"], **scales)
+        self.rule_ = ScoreRule.from_arrays(self.score, facts["orientation"], arrays)
         self.net_ = self._new_net(seed=0)
         weights = {
             name.removeprefix("net."): torch.from_numpy(a) for name, a in arrays.items() if name.startswith("net.")
         }
         self.net_.load_state_dict(weights)
         self.net_.eval()
-
-
-def shrink_window(most: int, window: int, patch_sizes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Give the largest window of at most `most` rows, and the patch sizes that divide it; all of them if possible.
-
-    Examples
-    --------
-    >>> shrink_window(50, 105, (3, 5))
-    (45, (3, 5))
-    >>> shrink_window(16, 105, (5, 7))
-    (15, (5,))
-    """
-    if most >= window:
-        return window, patch_sizes
-    for count in range(len(patch_sizes), 0, -1):
-        multiple = math.lcm(*patch_sizes[:count])
-        if multiple <= most:
-            return most - most % multiple, patch_sizes[:count]
-    return most, (1,)
-
-
-def find_device(device: str) -> torch.device:
-    """Give the device to compute on; `auto` is a GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'") from None
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device={device!r} was asked for, but there is no CUDA device here; use 'auto' or 'cpu'")
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,6 @@ from patchad.containers import FloatArray
 from patchad.scaling import TailScale
 
 Score = Literal["discrepancy", "residual", "fused"]
-SCORES = ("discrepancy", "residual", "fused")
 
 RESIDUAL_FLOOR = 0.02
 """Least spread of a residual, in standard deviations of its channel: a smaller one is rounding, not noise."""
@@ -65,6 +64,21 @@ class ScoreRule:
         least = np.array([1e-9, RELATIVE_FLOOR, RELATIVE_FLOOR])
         parts_scale = _scale_by_step(parts, lambda usual: np.maximum(RELATIVE_FLOOR * np.abs(usual), least))
         return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale)
+
+    def to_arrays(self) -> dict[str, FloatArray]:
+        """Give the scales by name, for a file."""
+        scales = {part: getattr(self, part) for part in ("residual", "discrepancy", "parts")}
+        medians = {f"rule.{part}.median": scale.median for part, scale in scales.items()}
+        return medians | {f"rule.{part}.spread": scale.spread for part, scale in scales.items()}
+
+    @classmethod
+    def from_arrays(cls, kind: Score, orientation: int, arrays: Mapping[str, FloatArray]) -> ScoreRule:
+        """Take back what `to_arrays` gave."""
+        scales = {
+            part: TailScale(arrays[f"rule.{part}.median"], arrays[f"rule.{part}.spread"])
+            for part in ("residual", "discrepancy", "parts")
+        }
+        return cls(kind, orientation, **scales)
 
     def scores(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
         """Score `(window, step)` points, from their residuals and distances by channel."""

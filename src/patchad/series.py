@@ -80,8 +80,8 @@ def match_channels(
         if table.values.shape[1] != len(channels):
             raise InputError(
                 f"X has {table.values.shape[1]} features, but {detector} is expecting {len(channels)} features as "
-                f"input ({listed(channels)}). Reshape your data to the same channels in the same order, or pass a frame with "
-                "their names"
+                f"input ({listed(channels)}). Reshape your data to the same channels in the same order, or pass a "
+                "frame with their names"
             )
         return table.values, ()
     absent = [name for name in channels if name not in table.channels]

@@ -132,6 +132,19 @@ def train(
     return history
 
 
+def find_device(device: str) -> torch.device:
+    """Give the device to compute on; `auto` is a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise InputError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'") from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device={device!r} was asked for, but there is no CUDA device here; use 'auto' or 'cpu'")
+    return found
+
+
 def planned_steps(windows: int, config: TrainConfig) -> int:
     """Give the most steps that training will take.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,6 +37,25 @@ def pad_left(values: FloatArray, window: int) -> FloatArray:
     """
     lack = window - len(values)
     return values if lack <= 0 else np.concatenate([np.repeat(values[:1], lack, axis=0), values])
+
+
+def shrink_window(most: int, window: int, patch_sizes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Give the largest window of at most `most` rows, and the patch sizes that divide it; all of them if possible.
+
+    Examples
+    --------
+    >>> shrink_window(50, 105, (3, 5))
+    (45, (3, 5))
+    >>> shrink_window(16, 105, (5, 7))
+    (15, (5,))
+    """
+    if most >= window:
+        return window, patch_sizes
+    for count in range(len(patch_sizes), 0, -1):
+        multiple = math.lcm(*patch_sizes[:count])
+        if multiple <= most:
+            return most - most % multiple, patch_sizes[:count]
+    return most, (1,)
 
 
 def window_ends(length: int, window: int, hop: int) -> NDArray[np.intp]:

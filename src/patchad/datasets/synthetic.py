@@ -128,8 +128,8 @@ def _simulate(rows: int, random: np.random.Generator) -> FloatArray:
     bearing = 20 + _lag(0.45 * speed, 60) + 0.6 * ambient + noise(0.2)
     level, valve = _tank(flow, random)
     inlet = valve * (160 + noise(3)) + noise(0.5)
-    drop = 0.3 + 0.9 * ((t % (19 * CYCLE)) / (19 * CYCLE)) + 0.002 * (flow - 100) + noise(0.02)
-    conductivity = 480 + _wander(random, len(t), 0.97, 3.0)
+    drop = 0.3 + 0.9 * ((t % (5 * CYCLE)) / (5 * CYCLE)) + 0.002 * (flow - 100) + noise(0.02)
+    conductivity = 480 + _wander(random, len(t), 0.9, 5.0)
     ph = 7.2 - 0.004 * (conductivity - 480) + noise(0.02)
     columns = (
         speed,
