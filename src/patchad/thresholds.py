@@ -157,6 +157,8 @@ class PeaksOverThreshold(Threshold):
     """Share of the scores that make the tail."""
     fewest: int = 30
     """Scores in the tail at least (but no more than half of all): a fit to fewer says nothing."""
+    caution: float = 1.0
+    """Standard errors that are added to the fitted shape: few peaks leave it uncertain, and too low a level floods."""
 
     def __post_init__(self) -> None:
         _require(
@@ -181,9 +183,10 @@ class PeaksOverThreshold(Threshold):
         ratio = self.risk * self._seen / self._peaks
         if ratio >= 1:  # more risk than the tail holds: its start is the highest level the tail can justify
             return self.start
-        if abs(self.shape) < 1e-8:
+        shape = self.shape + self.caution * (1 + self.shape) / self._peaks**0.5  # its asymptotic standard error
+        if abs(shape) < 1e-8:
             return self.start - self.scale * float(np.log(ratio))
-        return self.start + self.scale / self.shape * float(ratio**-self.shape - 1)
+        return self.start + self.scale / shape * float(ratio**-shape - 1)
 
 
 @dataclass

@@ -122,9 +122,9 @@ def _simulate(rows: int, random: np.random.Generator) -> FloatArray:
     power = 0.038 * current * speed + noise(0.4)
     vibration = 1.5 + 0.02 * speed + 0.25 * np.abs(random.standard_normal(len(t)))
     ambient = 16 + 4 * np.sin(2 * np.pi * t / (30 * CYCLE)) + _wander(random, len(t), 0.99, 0.06)
-    heat = _lag(0.9 * current**1.2, 15) + ambient
-    fan = _hysteresis(heat, on=42.0, off=38.5)
-    winding = heat - _lag(2.5 * fan, 8) + noise(0.15)
+    heat = _lag(0.9 * current**1.2, 15)
+    fan = _hysteresis(heat, on=25.0, off=23.5)
+    winding = ambient + heat - _lag(2.5 * fan, 8) + noise(0.15)
     bearing = 20 + _lag(0.45 * speed, 60) + 0.6 * ambient + noise(0.2)
     level, valve = _tank(flow, random)
     inlet = valve * (160 + noise(3)) + noise(0.5)
