@@ -175,6 +175,58 @@ def test_a_wrong_call_is_one_line_and_exit_2_and_writes_nothing(name, folder, wr
     assert sorted(wrong_files.iterdir()) == before
 
 
+@pytest.fixture
+def labelled(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.zeros(500, dtype=int)
+    labels[200:240] = 1
+    scores = rng.random(500) + labels
+    data = pd.DataFrame({"label": labels, "score": scores, "alarm": (scores > 1).astype(int), "word": "x"})
+    data.to_csv(tmp_path / "scores.csv", index=False)
+    return tmp_path / "scores.csv"
+
+
+def test_evaluate_prints_every_metric_beside_random_numbers(labelled, capsys):
+    assert run(["evaluate", str(labelled), "--labels", "label", "--scores", "score", "--alarms", "alarm"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert rows["roc_auc"].split()[0] == "1.0000"
+    assert 0.3 < float(rows["roc_auc"].split()[1]) < 0.7
+    assert float(rows["oracle_pa_f1"].split()[1]) > 0.8, "random numbers do well under point adjustment"
+    assert {"vus_pr_opt", "vus_pr_legacy", "affiliation_f1", "pa_f1", "delay_mean"} <= set(rows)
+
+
+def test_evaluate_prints_json(labelled, capsys):
+    assert run(["evaluate", str(labelled), "--labels", "label", "--scores", "score", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
+    assert found["scores"]["pr_auc"] == 1.0
+    assert set(found["random"]) == set(found["scores"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            ["--labels", "truth", "--scores", "score"],
+            "no column 'truth'; the columns are 'label', 'score', 'alarm', 'word'",
+        ),
+        (["--labels", "score", "--scores", "score"], "labels must be bool or 0/1 integers"),
+        (["--labels", "word", "--scores", "score"], "column 'word' has 'x' in row 0"),
+        (["--scores", "score"], "Missing option"),
+    ],
+)
+def test_evaluate_refuses_wrong_columns(labelled, columns, message, capsys):
+    assert run(["evaluate", str(labelled), *columns]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+
+
+def test_evaluate_refuses_labels_without_an_anomaly(tmp_path, capsys):
+    pd.DataFrame({"label": [0] * 9, "score": np.arange(9.0)}).to_csv(tmp_path / "calm.csv")
+    assert run(["evaluate", str(tmp_path / "calm.csv"), "--labels", "label", "--scores", "score"]) == 2
+    assert "normal" in capsys.readouterr().err
+
+
 def test_what_was_filled_is_said(folder, tmp_path, capsys):
     data = frame(200, seed=6)
     data.loc[20:22, "heat"] = np.nan

@@ -18,7 +18,7 @@ import typer
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
 
 if TYPE_CHECKING:
-    from patchad.containers import Table
+    from patchad.containers import BoolArray, FloatArray, Table
     from patchad.detection import Detection, Event
     from patchad.detector import Detector
 
@@ -158,6 +158,33 @@ def inspect(model: Model) -> None:
         print(f"{name:<13} {value}")
 
 
+@app.command()
+def evaluate(
+    table: Annotated[Path, typer.Argument(metavar="SCORES.csv", help="a csv file with labels and scores")],
+    labels: Annotated[str, typer.Option(help="the column with the labels, 1 where anomalous")],
+    scores: Annotated[str, typer.Option(help="the column with the scores")] = "score",
+    alarms: Annotated[str | None, typer.Option(help="the column with the alarms, for metrics of alarms")] = None,
+    window: Annotated[int, typer.Option(help="rows of tolerance for range-AUC, VUS and PATE")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+) -> None:
+    """Print every metric, each beside what random numbers get."""
+    from patchad import metrics
+    from patchad.sources import read_columns
+
+    columns = read_columns(table, [labels, scores] if alarms is None else [labels, scores, alarms])
+    truth, strangeness = _mask(columns[labels]), columns[scores]
+    raised = None if alarms is None else _mask(columns[alarms])
+    ours = metrics.evaluate(labels=truth, scores=strangeness, alarms=raised, window=window)
+    random = metrics.evaluate_random(labels=truth, alarms=raised, window=window)
+    if as_json:
+        print(json.dumps({"scores": _without_nan(ours), "random": _without_nan(random)}, indent=1))
+        return
+    print(f"{'metric':<24} {'scores':>9} {'random':>9}")
+    for name, value in ours.items():
+        print(f"{name:<24} {value:>9.4f} {random[name]:>9.4f}")
+    _say("PA-F1 rewards random numbers: judge it, and every other metric, by its distance from the random column.")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; errors are one line each."""
     logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
@@ -208,6 +235,15 @@ def _detect(detector: Detector, name: str, table: Table) -> Detection:
 
 def _blamed(event: Event) -> str:
     return ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:3])
+
+
+def _mask(column: FloatArray) -> FloatArray | BoolArray:
+    """Make labels of a csv column of 0 and 1; anything else is left for the metrics to refuse."""
+    return column.astype(bool) if set(column.tolist()) <= {0.0, 1.0} else column
+
+
+def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if value != value else value for name, value in values.items()}
 
 
 def _settings(detector: Detector) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from patchad.containers import Table, to_table
+from patchad.containers import FloatArray, Table, to_table
 from patchad.errors import InputError, MissingExtraError, listed
 
 logger = logging.getLogger(__name__)
@@ -59,6 +59,27 @@ def read_table(path: Path, *, time: str | None = None, part: str = "train") -> T
     if len(table.values) == 0:
         raise InputError(f"{path}: there is a header, but no row; at least one row of numbers is needed")
     return table
+
+
+def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Read these columns of a csv or parquet file as numbers."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"{str(path)!r} is of an unknown kind; a csv or parquet file with named columns is needed")
+    if not path.exists():
+        raise InputError(f"there is no file {str(path)!r}; check the path")
+    try:
+        frame = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        _check_columns(frame, names)
+        table = to_table(frame[list(dict.fromkeys(names))].reset_index(drop=True).rename(columns=str))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return {name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())}
+
+
+def _check_columns(frame: Any, names: Sequence[str]) -> None:
+    absent = [name for name in names if name not in frame.columns]
+    if absent:
+        raise InputError(f"there is no column {listed(absent)}; the columns are {listed(tuple(frame.columns), 12)}")
 
 
 def _read_csv(path: Path) -> Any:

@@ -186,7 +186,7 @@ class PeaksOverThreshold(Threshold):
         shape = self.shape + self.caution * (1 + self.shape) / self._peaks**0.5  # its asymptotic standard error
         if abs(shape) < 1e-8:
             return self.start - self.scale * float(np.log(ratio))
-        return self.start + self.scale / shape * float(ratio**-shape - 1)
+        return float(self.start + self.scale / shape * (ratio**-shape - 1))
 
 
 @dataclass
