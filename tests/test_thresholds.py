@@ -48,7 +48,8 @@ def test_the_level_holds_its_risk_on_normal_scores():
         (rng.standard_normal(200_000) > PeaksOverThreshold(risk=1e-3).fit(rng.standard_normal(5_000)).level).mean()
         for _ in range(10)
     ]
-    assert 0.5e-3 < np.mean(shares) < 2e-3
+    assert 0.1e-3 < np.mean(shares) < 1e-3, "cautious, so rather under than over"
+    assert np.max(shares) < 2e-3
 
 
 @settings(max_examples=50)
@@ -104,12 +105,15 @@ def test_spot_learns_from_peaks_but_not_from_alarms():
     assert threshold.level > before
 
 
-def test_dspot_follows_a_drift_that_spot_alarms_on():
+def test_dspot_follows_a_drift_and_still_sees_a_spike_that_spot_has_learned_to_accept():
     rng = np.random.default_rng(3)
     calibration = rng.standard_normal(2000)
     drifting = rng.standard_normal(3000) + np.linspace(0, 15, 3000)
-    assert (drifting > SPOT(risk=1e-3).fit(calibration).levels(drifting)).mean() > 0.3
-    assert (drifting > DSPOT(risk=1e-3).fit(calibration).levels(drifting)).mean() < 0.01
+    drifting[2900] = 15 + 9
+    dspot, spot = (kind(risk=1e-3).fit(calibration).levels(drifting) for kind in (DSPOT, SPOT))
+    assert (drifting > dspot).mean() < 0.01
+    assert drifting[2900] > dspot[2900]
+    assert drifting[2900] < spot[2900]
 
 
 def test_constant_scores_alarm_on_nothing_but_more():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchad.containers import Table
-from patchad.datasets.synthetic import FAULTS, Fault, PlantRun, plant
+from patchad.datasets.synthetic import CYCLE, FAULTS, Fault, PlantRun, plant
 from patchad.detection import Detection, Event
 from patchad.estimator import PatchAD
 from patchad.report import write_page
@@ -47,7 +47,8 @@ def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstra
     train = plant(TRAIN_ROWS, seed=seed)
     kinds = tuple(FAULTS) * 2
     run = plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
-    detector = PatchAD(random_state=seed, verbose=verbose).fit(_table(train))
+    # Alarms within one pumping cycle of each other are one event: a fault should be one card, not several.
+    detector = PatchAD(merge_gap=CYCLE, random_state=seed, verbose=verbose).fit(_table(train))
     detection = detector.detect(_table(run))
     outcomes, false_events = judge(run.faults, detection.events)
     report = write_page([("", detection, _table(run))], out / "report.html", "PatchAD demo: a pumping station")

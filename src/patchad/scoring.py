@@ -16,7 +16,9 @@ Score = Literal["discrepancy", "residual", "fused"]
 RESIDUAL_FLOOR = 0.02
 """Least spread of a residual, in standard deviations of its channel: a smaller one is rounding, not noise."""
 RELATIVE_FLOOR = 0.01
-"""Least spread of a distance or a sum, as a share of its usual size."""
+"""Least spread of a channel's distance, as a share of its usual size."""
+PART_FLOOR = 0.05
+"""Least spread of a part of the fused score: a twentieth of a usual residual, or a distance that grows by 5 %."""
 GROUPS = 21
 """Groups of neighbouring steps of a window with scales of their own: a net knows less of a window's edges."""
 
@@ -61,8 +63,7 @@ class ScoreRule:
         residual_scale = _scale_by_step(residual, lambda usual: np.full_like(usual, RESIDUAL_FLOOR))
         discrepancy_scale = _scale_by_step(discrepancy, lambda usual: np.maximum(RELATIVE_FLOOR * usual, 1e-9))
         parts = _parts(residual_scale(residual), discrepancy, orientation)
-        least = np.array([1e-9, RELATIVE_FLOOR, RELATIVE_FLOOR])
-        parts_scale = _scale_by_step(parts, lambda usual: np.maximum(RELATIVE_FLOOR * np.abs(usual), least))
+        parts_scale = _scale_by_step(parts, lambda usual: np.full_like(usual, PART_FLOOR))
         return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale)
 
     def to_arrays(self) -> dict[str, FloatArray]:
@@ -98,8 +99,12 @@ class ScoreRule:
 
 
 def _parts(residual: FloatArray, discrepancy: FloatArray, orientation: int) -> FloatArray:
-    """Give distance of the views, mean and maximum of the scaled residuals: `(window, step, 3)`."""
-    distance = orientation * discrepancy.mean(axis=-1, dtype=np.float64)
+    """Give logarithm of the distance, mean and maximum of the scaled residuals: `(window, step, 3)`.
+
+    A divergence grows with the square of a deviation and faster; its logarithm has a tail as light as the residuals',
+    so that no rare but normal state drowns them.
+    """
+    distance = orientation * np.log(np.maximum(discrepancy.mean(axis=-1, dtype=np.float64), 1e-12))
     return np.stack([distance, residual.mean(axis=-1), residual.max(axis=-1)], axis=-1)
 
 

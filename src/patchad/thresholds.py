@@ -153,11 +153,11 @@ class PeaksOverThreshold(Threshold):
     """The level that a share of `risk` of normal scores is expected to exceed, from a Pareto tail fitted on train."""
 
     risk: float = 1e-4
-    tail: float = 0.02
+    tail: float = 0.1
     """Share of the scores that make the tail."""
     fewest: int = 30
     """Scores in the tail at least (but no more than half of all): a fit to fewer says nothing."""
-    caution: float = 1.0
+    caution: float = 2.0
     """Standard errors that are added to the fitted shape: few peaks leave it uncertain, and too low a level floods."""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,39 @@
+"""The examples of the documentation run, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def python_blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def test_the_ten_lines_of_the_readme_find_the_event(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = python_blocks(ROOT / "README.md")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+    scope: dict[str, object] = {}
+    exec(code, scope)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("'channel_1'" in line and 290 <= int(line.split()[0]) < 320 for line in lines), lines
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_the_example_of_the_thresholds_page(capsys):
+    for code in python_blocks(ROOT / "docs" / "thresholds.md"):
+        exec(code, {})
+    assert float(capsys.readouterr().out) > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_that_exist(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
