@@ -175,6 +175,15 @@ def test_a_wrong_call_is_one_line_and_exit_2_and_writes_nothing(name, folder, wr
     assert sorted(wrong_files.iterdir()) == before
 
 
+def test_outputs_appear_together_or_not_at_all(folder, tmp_path, capsys):
+    (tmp_path / "taken").mkdir()
+    arguments = ["-o", str(tmp_path / "scores.csv"), "--report", str(tmp_path / "taken")]
+    assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), *arguments]) == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert list((tmp_path / "taken").iterdir()) == []
+
+
 @pytest.fixture
 def labelled(tmp_path):
     rng = np.random.default_rng(0)
@@ -271,7 +280,8 @@ def test_ctrl_c_leaves_no_file(folder, tmp_path):
     ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
-    time.sleep(6)
+    assert b"training has begun" in process.stderr.readline()
+    time.sleep(3)
     assert process.poll() is None, process.stderr.read()
     process.send_signal(signal.SIGINT)
     talk = process.communicate(timeout=60)[1].decode()

@@ -35,7 +35,7 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[np.gener
     }
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
     checksum = hashlib.sha256(content).hexdigest()
-    write_whole(path, content.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1))
+    write_whole({path: content.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1)})
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -76,12 +76,12 @@ def fit(
         raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.safetensors")
     parameters = parse_assignments(settings or [], PatchAD)
     tables = [table for _, table in _read(data, time, "train")]
+    rows = sum(len(table.values) for table in tables)
     began = clock.monotonic()
     detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
     detector.save(output)
     for note in detector.fit_notes_:
         _say(f"note: {note}")
-    rows = sum(len(table.values) for table in tables)
     _say(
         f"fitted {rows:,} rows x {len(detector.channels_)} channels in {clock.monotonic() - began:.1f} s "
         f"({detector.n_parameters_:,} parameters); wrote {output}"
@@ -106,6 +106,7 @@ def detect(
     """Score files, print the events, and write scores, events or a report."""
     from patchad.files import write_whole
     from patchad.registry import load
+    from patchad.report import render_page
 
     detector = load(model)
     if threshold is not None:
@@ -116,15 +117,15 @@ def detect(
         for note in detection.notes:
             _say(f"note: {name}: {note}")
         found.append((name, detection, table))
+    contents: dict[Path, bytes] = {}
     if output is not None:
-        write_whole(output, _scores_csv(found))
+        contents[output] = _scores_csv(found)
     if events is not None:
         listing = [{"series": name} | event.to_dict() for name, detection, _ in found for event in detection.events]
-        write_whole(events, json.dumps(listing, indent=1).encode())
+        contents[events] = json.dumps(listing, indent=1).encode()
     if report is not None:
-        from patchad.report import write_page
-
-        write_page([(name if len(found) > 1 else "", d, table) for name, d, table in found], report)
+        contents[report] = render_page([(name if len(found) > 1 else "", d, table) for name, d, table in found])
+    write_whole(contents)
     _print_events(found)
     total = sum(len(detection.events) for _, detection, _ in found)
     _say(f"{total} event{'' if total == 1 else 's'} in {sum(len(d.scores) for _, d, _ in found):,} rows")

@@ -9,7 +9,8 @@ from patchad.containers import Table
 from patchad.datasets.synthetic import CYCLE, FAULTS, Fault, PlantRun, plant
 from patchad.detection import Detection, Event
 from patchad.estimator import PatchAD
-from patchad.report import write_page
+from patchad.files import write_whole
+from patchad.report import render_page
 
 TRAIN_ROWS = 8_000
 ROWS_PER_FAULT = 600
@@ -51,7 +52,8 @@ def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstra
     detector = PatchAD(merge_gap=CYCLE, random_state=seed, verbose=verbose).fit(_table(train))
     detection = detector.detect(_table(run))
     outcomes, false_events = judge(run.faults, detection.events)
-    report = write_page([("", detection, _table(run))], out / "report.html", "PatchAD demo: a pumping station")
+    report = out / "report.html"
+    write_whole({report: render_page([("", detection, _table(run))], "PatchAD demo: a pumping station")})
     return Demonstration(run, detection, outcomes, false_events, report)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.containers import BoolArray, FloatArray
+from patchad.containers import BoolArray, FloatArray, to_table
 from patchad.files import write_whole
 
 
@@ -111,7 +111,7 @@ class Detection:
             }
         )
         if path is not None:
-            write_whole(Path(path), text.encode())
+            write_whole({Path(path): text.encode()})
         return text
 
     def report(self, path: str | Path, X: Any = None) -> Path:
@@ -124,9 +124,10 @@ class Detection:
         X
             The data that was analysed, to draw the blamed channels beside the scores.
         """
-        from patchad.report import write_report
+        from patchad.report import render_page
 
-        return write_report(self, Path(path), X)
+        write_whole({Path(path): render_page([("", self, None if X is None else to_table(X))])})
+        return Path(path)
 
 
 def find_events(

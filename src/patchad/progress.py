@@ -28,7 +28,10 @@ def training_bar(show: bool) -> Iterator[Callable[[Progress], None] | None]:
         TextColumn("loss {task.fields[loss]}, held out {task.fields[held_out]}"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=Console(stderr=True)) as bar:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console.print("training has begun")  # a log shows the bar only once it is full
+    with Bar(*columns, console=console) as bar:
         task = bar.add_task("training", loss="-", held_out="-")
 
         def watch(progress: Progress) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from patchad.containers import FloatArray, Table, to_table
+from patchad.containers import FloatArray, Table
 from patchad.detection import Detection, Event, alarm_runs, time_text
 from patchad.errors import InputError
-from patchad.files import write_whole
 
 WIDTH, HEIGHT, LANE = 1000, 220, 70
 """Of the plot of the scores, and the height of the plot of one channel, in pixels."""
@@ -38,13 +36,8 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 """
 
 
-def write_report(detection: Detection, path: Path, X: Any = None) -> Path:
-    """Write the page for one detection; with the data `X` it also draws the channels blamed most."""
-    return write_page([("", detection, None if X is None else to_table(X))], path)
-
-
-def write_page(found: Sequence[tuple[str, Detection, Table | None]], path: Path, title: str = "PatchAD report") -> Path:
-    """Write one page for several series: name, detection and, to draw channels, the data of each."""
+def render_page(found: Sequence[tuple[str, Detection, Table | None]], title: str = "PatchAD report") -> bytes:
+    """Make one page for several series: name, detection and, to draw the channels blamed most, the data of each."""
     body = [part for name, detection, table in found for part in _section(name, detection, table)]
     page = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
@@ -53,8 +46,7 @@ def write_page(found: Sequence[tuple[str, Detection, Table | None]], path: Path,
         *body,
         "</body></html>",
     ]
-    write_whole(path, "\n".join(page).encode())
-    return path
+    return "\n".join(page).encode()
 
 
 def verdict(detection: Detection) -> str:
