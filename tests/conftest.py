@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from patchad import PatchAD
+
+settings.register_profile("patchad", deadline=None)  # a busy machine is no bug
+settings.load_profile("patchad")
 
 SMALL = {"window": 30, "max_steps": 25, "d_model": 8, "layers": 1}
 """Parameters of a detector that fits in about a second."""

@@ -78,6 +78,11 @@ def test_floats_are_not_copied_and_the_rest_becomes_the_smallest_float_that_hold
     np.testing.assert_array_equal(to_table(mixed).values, [[1, 1, 0.5], [0, 2.0**40, np.nan]])
 
 
+def test_masked_values_are_missing():
+    masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(to_table(masked).values, [[1, np.nan], [3, 4]])
+
+
 def test_nullable_columns_become_nan():
     frame = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": pd.array([True, None], dtype="boolean")})
     np.testing.assert_array_equal(to_table(frame).values, [[1, 1], [np.nan, np.nan]])
@@ -100,6 +105,7 @@ def test_a_time_column_is_found_by_its_usual_names(name):
         ["2024-01-01T01:00:00+01:00", "2024-01-01T02:00:00+01:00", "2024-01-01T03:00:00+01:00"],
         ["1/1/2024 0:00", "1/1/2024 1:00", "1/1/2024 2:00"],
         list(TIMES),
+        pd.Series(list(TIMES.to_pydatetime()), dtype=object),
         list(TIMES.tz_localize("UTC").tz_convert("Asia/Tokyo")),
     ],
 )

@@ -317,6 +317,12 @@ def test_short_train_shrinks_the_window_and_says_so():
         PatchAD(max_steps=5).fit(waves(31))
 
 
+@pytest.mark.parametrize("empty", [np.zeros((0, 3)), [], pd.DataFrame({"a": []})], ids=["array", "list", "frame"])
+def test_no_rows_are_refused(empty):
+    with pytest.raises(InputError, match="0 rows"):
+        small().fit(empty)
+
+
 def test_series_shorter_than_the_window_do_not_alarm_on_their_padding(fitted):
     found = fitted.detect(waves(7, seed=2))
     assert len(found.scores) == len(found.contributions) == 7
@@ -351,6 +357,12 @@ def test_large_offsets_do_not_eat_small_changes(train):
     odd[100:110, 0] += 5e-3
     scores = detector.decision_function(odd)
     assert scores[100:115].max() > 3 * np.abs(scores[:90]).max()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_unit_of_a_channel_does_not_matter(train, fitted, size):
+    scores = small().fit(train * size).decision_function(train * size)
+    np.testing.assert_allclose(scores, fitted.decision_function(train), rtol=1e-3, atol=1e-3)
 
 
 def test_missing_values_are_filled_noted_and_muted(train, fitted):

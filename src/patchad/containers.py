@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -148,6 +149,8 @@ def _from_array(X: Any) -> FloatArray:
     """Check an array or a nested list and give `(time, channel)` floats, without a copy where that is possible."""
     if hasattr(X, "tocsr"):
         raise InputError(f"X is a sparse matrix ({type(X).__name__}); convert it to a dense array with X.toarray()")
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     try:
         values = np.asarray(X)
     except ValueError as error:
@@ -251,7 +254,8 @@ def _times(column: nw.Series[Any], *, numbers: bool) -> NDArray[np.generic] | No
         return np.asarray(values.to_numpy())
     if isinstance(column.dtype, nw.String | nw.Object | nw.Categorical):
         first = next((value for value in values if value is not None and value == value), None)
-        if not isinstance(first, str) or first.replace(".", "", 1).replace("-", "", 1).isdigit():
+        plain_number = isinstance(first, str) and first.replace(".", "", 1).replace("-", "", 1).isdigit()
+        if plain_number or not isinstance(first, str | dt.date):
             return None
     for settings in ({"format": "ISO8601"}, {"dayfirst": False}):
         try:

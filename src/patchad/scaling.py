@@ -34,15 +34,22 @@ class ZScore:
         rows = sum(len(values) for values in series)
         mean = sum(values.sum(axis=0, dtype=np.float64) for values in series) / rows
         # A channel at a time: (values - mean) of the whole series would be a second copy of the data.
-        channels = range(series[0].shape[1])
-        variance = np.array([sum(np.square(v[:, c] - mean[c]).sum() for v in series) / rows for c in channels])
-        spread = np.sqrt(variance)
+        spread = np.array([_deviation([v[:, c] - mean[c] for v in series]) for c in range(series[0].shape[1])])
         constant = spread <= 1e-13 * np.abs(mean)  # what rounding leaves of a channel that never moves
         return cls(mean, np.where(constant, 1.0, spread))
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Scale `(..., channel)` values in float64, then give float32: large offsets must not eat small changes."""
         return np.clip((values - self.mean) / self.spread, -CLIP, CLIP).astype(np.float32)
+
+
+def _deviation(centred: list[FloatArray]) -> float:
+    """Give the root of the mean square; values are divided by the largest first, so that no square overflows."""
+    largest = max(float(np.abs(values).max(initial=0.0)) for values in centred)
+    if largest == 0.0:
+        return 0.0
+    squares = sum(float(np.square(values / largest).sum()) for values in centred)
+    return largest * float(np.sqrt(squares / sum(map(len, centred))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

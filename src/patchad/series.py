@@ -98,6 +98,7 @@ def match_channels(
 
 def observed_medians(values: FloatArray, channels: Sequence[str]) -> FloatArray:
     """Give the median of what was observed of each channel: it stands in where nothing was observed yet."""
+    _check_rows(values)
     missing = np.isnan(values)
     if missing.all():
         raise InputError(
@@ -132,8 +133,7 @@ def prepare(
     >>> found.segments[0].values.tolist(), found.muted.tolist(), found.notes
     ([[1.0], [1.0], [3.0]], [False, True, False], ('filled 1 missing value in 1 row (a 1)',))
     """
-    if len(values) == 0:
-        raise InputError("X has 0 rows; at least one is needed (0 sample(s) found, a minimum of 1 is required)")
+    _check_rows(values)
     if missing not in ("interpolate", "error", "drop"):
         raise InputError(f"missing={missing!r} is unknown; use 'interpolate', 'error' or 'drop'")
     _check_finite(values, channels)
@@ -170,6 +170,11 @@ def prepare(
             f"left out {_count((~keep).sum(), 'row')} of long silences (over {max_gap:g} rows without any value)"
         )
     return Prepared(segments, rows, len(values), np.asarray(gaps.mean(axis=1) > 0.5), tuple(notes))
+
+
+def _check_rows(values: FloatArray) -> None:
+    if len(values) == 0:
+        raise InputError("X has 0 rows; at least one is needed (0 sample(s) found, a minimum of 1 is required)")
 
 
 def _cut(
