@@ -92,7 +92,7 @@ def test_several_files_and_folders_are_several_series(folder, tmp_path):
 def test_inspect_prints_what_the_file_holds(folder, capsys):
     assert run(["inspect", str(folder / "model.safetensors")]) == 0
     printed = capsys.readouterr().out
-    for part in ("trained numbers", "'pump', 'flow', 'heat'", "window        30", "level", "checksum", "max_steps=25"):
+    for part in ("n parameters ", "'pump', 'flow', 'heat'", "window        30", "level", "checksum", "max_steps=25"):
         assert part in printed
 
 

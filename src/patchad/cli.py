@@ -141,12 +141,10 @@ def inspect(model: Model) -> None:
 
     detector = load(model)
     header, _ = checkpoint.read(model)
-    learned = header["learned"]
     lines = {
         "detector": header["detector"],
-        "parameters": f"{learned['n_parameters']:,} trained numbers",
         "channels": f"{len(header['channels'])}: {listed(header['channels'], 12)}",
-        "window": f"{learned['window']}, patches {learned['patch_sizes']}, a window every {learned['hop']} rows",
+        **{name.replace("_", " "): value for name, value in header["learned"].items()},
         "delay": f"{detector.delay} rows",
         "threshold": f"{header['parameters']['threshold']}, level {header['level']:.6g}",
         "train scores": f"{len(detector.train_scores_):,} kept, {len(detector.held_out_scores_):,} of them held out",
