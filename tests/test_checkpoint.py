@@ -15,6 +15,8 @@ from patchad import ModelFileError, PatchAD, UnsupportedError, checkpoint, load
 from patchad.cli import run
 from patchad.thresholds import Fixed
 from tests.conftest import SMALL, waves
+from tests.data.make_golden import HERE as GOLDEN
+from tests.data.make_golden import series
 
 
 @pytest.fixture
@@ -183,3 +185,12 @@ def test_the_header_says_what_is_inside(model):
     assert header["channels"] == ["channel_0", "channel_1", "channel_2"]
     assert header["parameters"]["window"] == 30
     assert "net.scales.0.embed_inter.weight" in arrays
+
+
+def test_a_file_written_by_an_earlier_version_still_gives_its_scores():
+    expected = json.loads((GOLDEN / "golden.json").read_text())
+    odd = series(60).assign(flow=lambda frame: frame["flow"].mask(frame.index == 40, 9.0))
+    found = load(GOLDEN / "golden.safetensors").detect(odd)
+    np.testing.assert_allclose(found.scores, expected["scores"], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.levels, expected["level"], rtol=1e-6)
+    assert [[event.start, event.stop, event.channels[0][0]] for event in found.events] == expected["events"]
