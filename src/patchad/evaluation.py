@@ -137,7 +137,7 @@ def _judge_paper(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Me
         "pa_accuracy": measure.accuracy(labels=labels, alarms=adjusted),
         "pa_precision": measure.precision(labels=labels, alarms=adjusted),
         "pa_recall": measure.recall(labels=labels, alarms=adjusted),
-        "pa_f1": measure.f1(labels=labels, alarms=adjusted),
+        "pa_f1": measure.pa_f1(labels=labels, alarms=alarms),
         "oracle_pa_f1": measure.oracle_pa_f1(labels=labels, scores=scores),
         "roc_auc": measure.roc_auc(labels=labels, scores=scores),
         "f1": measure.f1(labels=labels, alarms=alarms),

@@ -69,7 +69,7 @@ def parse(content: bytes, name: str) -> tuple[list[Record], int]:
 
     Examples
     --------
-    >>> line = json.dumps(dict.fromkeys(IDENTITY, "x") | {"metrics": {}})
+    >>> line = json.dumps(dict.fromkeys(IDENTITY, "x") | {"parameters": {}, "metrics": {}})
     >>> records, taken = parse(os.linesep.join([line, line[:30]]).encode(), "records.jsonl")
     >>> len(records), taken == len(line) + 1
     (1, True)
@@ -82,7 +82,7 @@ def parse(content: bytes, name: str) -> tuple[list[Record], int]:
             try:
                 record = _parse_line(line)
             except ValueError as error:
-                if number == len(lines) and not line.endswith(b"\n"):
+                if number == len(lines) and line.startswith(b"{") and isinstance(error, json.JSONDecodeError):
                     logger.warning("%s: line %d is torn and dropped", name, number)
                     break
                 raise InputError(
@@ -120,7 +120,7 @@ class RecordFile:
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "records.jsonl"
-    >>> record = dict.fromkeys(IDENTITY, "x") | {"metrics": {"f1": 0.5}}
+    >>> record = dict.fromkeys(IDENTITY, "x") | {"parameters": {}, "metrics": {"f1": 0.5}}
     >>> with RecordFile(path) as file:
     ...     file.append([record])
     >>> with RecordFile(path) as file:

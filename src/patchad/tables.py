@@ -54,6 +54,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 """Metrics that a table shows, in order, with their headings."""
 PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"]}
 """Metrics that are no shares, so that percent makes no sense of them."""
+UNITS = {"open": "between 0 and 1, delays in rows", "paper": "in percent"}
 RESAMPLES = 2000
 LEGEND = (
     "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
@@ -298,9 +299,8 @@ def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
 def _markdown(tables: Sequence[Table], records: Sequence[Record]) -> str:
     lines: list[str] = []
     for table in tables:
-        unit = "percent" if table.protocol == "paper" and not _is_cost(table.suite) else "as they are"
-        lines += [f"## {table.suite}: {table.dataset}", ""]
-        lines += [f"Protocol `{table.protocol}`; figures {unit}.", ""]
+        unit = "as measured" if _is_cost(table.suite) else UNITS.get(table.protocol, "as recorded")
+        lines += [f"## {table.suite}: {table.dataset}, protocol {table.protocol}", "", f"Figures {unit}.", ""]
         lines.append(f"| detector | entities | seeds | {' | '.join(table.columns.values())} |")
         lines.append("| --- | ---: | ---: |" + " ---: |" * len(table.columns))
         for row in table.rows:
@@ -322,7 +322,8 @@ def _provenance(records: Sequence[Record]) -> list[str]:
         ", ".join(f"{name} {number}" for name, number in sorted((record.get("versions") or {}).items()))
         for record in records
     )
-    seconds = sum((record.get("fit_seconds") or 0) + (record.get("score_seconds") or 0) for record in records)
+    fits = {(r.get("fit_seconds") or 0.0, r.get("score_seconds") or 0.0) for r in records}  # some records share a fit
+    seconds = sum(fit + score for fit, score in fits)
     return [
         f"Made from {len(records)} records; fit and score took {seconds / 60:.1f} minutes in all.",
         f"Hardware: {'; '.join(machines)}. Versions: {'; '.join(libraries) or 'unknown'}.",
