@@ -31,6 +31,8 @@ def test_run_resume_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert out.startswith("## smoke: all datasets, protocol open\n")
     assert "| random | 2 | 1 |" in out
+    assert run("bench", "table", path, path) == 0
+    assert capsys.readouterr().out == out
     for name in ("csv", "latex"):
         assert run("bench", "table", path, "--format", name) == 0
         assert "random" in capsys.readouterr().out

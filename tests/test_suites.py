@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from patchad.datasets import DATASETS
@@ -9,6 +11,7 @@ from patchad.datasets.simulated import SIMULATED
 from patchad.errors import InputError
 from patchad.evaluation import PROTOCOLS
 from patchad.experiment import parameters_of
+from patchad.records import KEYS
 from patchad.registry import DETECTORS, make
 from patchad.suites import FOUR, SAMPLE, SUITES, find_suite
 from patchad.tables import paper_figures
@@ -90,6 +93,14 @@ def test_both_strides_stand_beside_each_other() -> None:
     names = {variant.name: variant for variant in find_suite("paper-sensitivity").variants}
     assert parameters_of(names["stride=window"], "paper", None)["stride"] == 105
     assert "stride" not in parameters_of(names["patchad-paper"], "paper", None)
+
+
+def test_the_page_on_benchmarks_tells_of_every_suite_and_every_key() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    rows = [line.split("`")[1] for line in page.split("## Protocols")[0].splitlines() if line.startswith("| `")]
+    assert rows == list(SUITES)
+    keys = page.split("## Records")[1].split("## How")[0]
+    assert all(f"`{key}`" in keys for key in KEYS)
 
 
 def test_unknown_suite_is_refused() -> None:

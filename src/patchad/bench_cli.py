@@ -81,11 +81,11 @@ def table(
     format: Annotated[Format, typer.Option(help="how to write the tables")] = Format.MARKDOWN,  # noqa: A002
 ) -> None:
     """Print the tables of records, with the paper's figures beside ours."""
-    from patchad.records import read_records
+    from patchad.records import identity, read_records
     from patchad.tables import render
 
-    found = [record for path in records for record in read_records(path)]
-    print(render(found, format.value), end="")
+    found = {identity(record): record for path in records for record in read_records(path)}
+    print(render(list(found.values()), format.value), end="")
 
 
 @app.command("list")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import platform
 import resource
 import time
@@ -188,8 +189,6 @@ def versions() -> dict[str, str]:
 
 def hardware() -> str:
     """Say in words what this machine computes with."""
-    import os
-
     import torch
 
     model = platform.processor() or platform.machine()
