@@ -30,6 +30,7 @@ def test_open_gives_its_metrics_in_order_from_scores_and_the_fitted_threshold(en
     scores = fit.detector.decision_function(entity.test)
     level = np.quantile(fit.detector.held_out_scores_, 0.99)
     assert found["f1"] == metrics.f1(labels=entity.labels, alarms=scores > level)
+    assert found["f1"] == metrics.f1(labels=entity.labels, alarms=fit.detector.predict(entity.test))
     assert found["vus_pr_opt"] == metrics.vus(labels=entity.labels, scores=scores, family="opt").pr
 
 
