@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from patchad import bench_cli, data_cli
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(bench_cli.app, name="bench")
+app.add_typer(data_cli.app, name="data")
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong call; it has no public name there."""

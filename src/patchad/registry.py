@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from patchad import checkpoint
+from patchad.baselines.random import RandomScore
 from patchad.detector import Detector
 from patchad.errors import InputError, ModelFileError, listed
 from patchad.estimator import PatchAD
 
-DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD}
+DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD, "random": RandomScore}
 
 
 def make(name: str, **params: Any) -> Detector:

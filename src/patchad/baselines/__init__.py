@@ -1,0 +1,1 @@
+"""Other methods, each with the interface of `patchad.detector.Detector`."""

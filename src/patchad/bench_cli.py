@@ -1,0 +1,106 @@
+"""`patchad bench`: run suites, print tables. Parses, calls, prints."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from patchad.errors import PatchADError
+
+app = typer.Typer(
+    help="Experiments: run a suite into a file of records, make tables of the records.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+
+class Format(StrEnum):
+    """What `bench table` can write."""
+
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+
+
+Names = Annotated[list[str] | None, typer.Option(help="rows of the suite or detectors by name; commas between several")]
+
+
+@app.command()
+def run(
+    suite: Annotated[str, typer.Argument(help="a name that `patchad bench list` shows")],
+    data: Annotated[Path, typer.Option(help="folder that holds the datasets")] = Path("data"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="file of records; what is there is kept")] = Path(
+        "records.jsonl"
+    ),
+    workers: Annotated[int, typer.Option(help="processes, with a thread each")] = 2,
+    limit: Annotated[int | None, typer.Option(help="cells at most, the first ones")] = None,
+    entities: Annotated[int | None, typer.Option(help="entities at most of each dataset")] = None,
+    seeds: Annotated[int | None, typer.Option(help="how many seeds")] = None,
+    detectors: Names = None,
+    datasets: Annotated[list[str] | None, typer.Option(help="datasets of the suite; commas between several")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(help="bound on training for detectors that have none; the suite's own on a CPU")
+    ] = None,
+) -> None:
+    """Run what the file of records does not hold yet of a suite. Stop it at any time; the same command goes on."""
+    from patchad.experiment import Options, run_suite
+    from patchad.suites import find_suite
+
+    options = Options(
+        data=data,
+        workers=workers,
+        limit=limit,
+        entities=entities,
+        seeds=seeds,
+        detectors=_split(detectors),
+        datasets=_split(datasets),
+        max_steps=max_steps,
+    )
+    try:
+        outcome = run_suite(find_suite(suite), output, options, _say)
+    except KeyboardInterrupt:
+        _say(f"stopped; the records so far are in {output}; the same command goes on from there")
+        raise typer.Exit(130) from None
+    if outcome.missing:
+        _say(f"not there, and so not run: {', '.join(outcome.missing)}")
+    if outcome.failed:
+        raise PatchADError(
+            f"{len(outcome.failed)} of {outcome.cells} cells failed, the first with {outcome.failed[0]}; all other "
+            f"records are in {output}; run the same command to try these again"
+        )
+    _say(f"{outcome.cells} records in {output}; `patchad bench table {output}` shows them")
+
+
+@app.command()
+def table(
+    records: Annotated[list[Path], typer.Argument(help="files that `patchad bench run` wrote")],
+    format: Annotated[Format, typer.Option(help="how to write the tables")] = Format.MARKDOWN,  # noqa: A002
+) -> None:
+    """Print the tables of records, with the paper's figures beside ours."""
+    from patchad.records import identity, read_records
+    from patchad.tables import render
+
+    found = {identity(record): record for path in records for record in read_records(path)}
+    print(render(list(found.values()), format.value), end="")
+
+
+@app.command("list")
+def list_suites() -> None:
+    """Print the suites."""
+    from patchad.suites import SUITES
+
+    for suite in SUITES.values():
+        size = f"{len(suite.datasets)} datasets, {len(suite.variants)} detectors, {len(suite.seeds)} seeds"
+        print(f"{suite.name:<18} protocol {' and '.join(suite.protocols):<15} {size:<39} {suite.about}")
+
+
+def _split(names: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for text in names or [] for name in text.split(",") if name.strip())
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,52 @@
+"""`patchad data`: which datasets there are, which a folder holds, and how to get them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from patchad.datasets.checking import Finding
+
+app = typer.Typer(help="Datasets: what there is, what a folder holds, how to get them.", rich_markup_mode=None)
+
+
+@app.command("list")
+def list_datasets() -> None:
+    """Print every dataset that can be loaded."""
+    from patchad.datasets import DATASETS
+
+    print(f"{'dataset':<16} {'entities':>8} {'channels':>8}  {'licence':<24} what it is")
+    for row in DATASETS.values():
+        print(f"{row.name:<16} {row.entities:>8} {row.size.channels:>8}  {row.licence:<24} {row.about}")
+
+
+@app.command()
+def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder that holds the datasets")]) -> None:
+    """Print which datasets a folder holds, and where they differ from what is published."""
+    from patchad.datasets import check as check_folder
+
+    print(f"{'dataset':<16} {'state':<13} {'entities':>8} {'train rows':>11} {'test rows':>11}  remarks")
+    for finding in check_folder(folder):
+        counts = f"{finding.entities:>8} {finding.train:>11,} {finding.test:>11,}"
+        print(f"{finding.name:<16} {finding.state:<13} {counts}  {_remarks(finding)}".rstrip())
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="a name that `patchad data list` shows")],
+    data: Annotated[Path, typer.Option(help="folder that holds, or will hold, the datasets")] = Path("data"),
+) -> None:
+    """Download a dataset, or say how to ask for it."""
+    from patchad.datasets import get as download
+
+    result = download(name, data, progress=sys.stderr.isatty())
+    done = "downloaded to" if result.fetched else "is there already, in"
+    print(f"{result.name} {done} {result.folder}: {result.files} files", file=sys.stderr)
+
+
+def _remarks(finding: Finding) -> str:
+    return finding.remedy or "; ".join(map(str, finding.differences))

@@ -1,0 +1,393 @@
+"""Run a suite: cells to workers, records to a file. What is in the file already is not run again."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from patchad.cost import measure_cost
+from patchad.datasets.catalogue import lookup
+from patchad.datasets.entity import Entity, join
+from patchad.datasets.loading import find
+from patchad.datasets.simulated import SIMULATED, simulate
+from patchad.datasets.sizes import compare
+from patchad.errors import InputError, PatchADError, listed
+from patchad.estimator import PatchAD, find_device
+from patchad.evaluation import PROTOCOLS, checksum, fit_and_score, hardware, judge, n_parameters, versions
+from patchad.records import Record, RecordFile, identity
+from patchad.registry import DETECTORS, make
+from patchad.suites import Suite, Variant
+
+Say = Callable[[str], None]
+
+HEADLINES = ("vus_pr_opt", "roc_auc")
+"""Metrics that stand for all in a line of progress, the first that is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One measurement to make: the fields that identify its record."""
+
+    suite: str
+    protocol: str
+    dataset: str
+    entity: str
+    detector: str
+    parameters: Mapping[str, Any]
+    seed: int
+
+    def to_dict(self) -> Record:
+        """Give the fields as a record has them."""
+        return {name: getattr(self, name) for name in Cell.__slots__}
+
+    @property
+    def fit_key(self) -> str:
+        """What cells that can share one fit have in common: all but protocol and threshold."""
+        rest = {name: value for name, value in self.parameters.items() if name != "threshold"}
+        return identity(self.to_dict() | {"protocol": "", "parameters": rest})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """Cells of one entity that share a fit; what a worker gets."""
+
+    entity: Entity
+    cells: tuple[Cell, ...]
+    cost: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How much of a suite to run, and with what."""
+
+    data: Path = Path("data")
+    """Folder that holds the datasets."""
+    workers: int = 2
+    limit: int | None = None
+    """Cells at most, the first ones."""
+    entities: int | None = None
+    """Entities at most of each dataset, the first ones."""
+    seeds: int | None = None
+    """How many seeds; None: the suite's."""
+    detectors: tuple[str, ...] = ()
+    """Rows of the suite by name, or names of the registry; none: all rows of the suite."""
+    datasets: tuple[str, ...] = ()
+    """Datasets of the suite; none: all."""
+    max_steps: int | None = None
+    """Training steps at most of detectors without a bound of their own, whatever the machine."""
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "limit", "entities", "seeds", "max_steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did."""
+
+    cells: int
+    """Cells asked for."""
+    already: int
+    """Of them, those whose records were there before."""
+    failed: tuple[str, ...]
+    """Errors of cells without a record, one line each."""
+    missing: tuple[str, ...]
+    """Datasets that were not there."""
+
+
+def run_suite(suite: Suite, path: Path, options: Options, say: Say = lambda _: None) -> Outcome:
+    """Run what a file does not hold yet of a suite, and append the records to it.
+
+    Parameters
+    ----------
+    suite
+        What to run.
+    path
+        The file of records.
+    options
+        How much of it, and with what.
+    say
+        Takes lines for people: datasets that are missing, a line for every record.
+    """
+    suite = narrowed(suite, options)
+    cells, missing = plan(suite, options, say)
+    with RecordFile(path) as file:
+        todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
+        already = len(cells) - len(todo)
+        say(f"{suite.name}: {len(cells)} cells, {already} of them in {path} already")
+        failed = _run_cells(suite, todo, options, file, say)
+    return Outcome(len(cells), already, tuple(failed), missing)
+
+
+def narrowed(suite: Suite, options: Options) -> Suite:
+    """Give the suite with only the detectors, datasets and seeds that are asked for."""
+    variants: list[Variant] = []
+    for name in options.detectors:
+        chosen = [v for v in suite.variants if v.name == name] or [v for v in suite.variants if v.detector == name]
+        if not chosen and name in DETECTORS:
+            chosen = [Variant(name, name)]
+        if not chosen:
+            names = dict.fromkeys([*(variant.name for variant in suite.variants), *DETECTORS])
+            raise InputError(f"there is no detector {name!r} in {suite.name}; use one of {listed(tuple(names), 100)}")
+        variants += [variant for variant in chosen if variant not in variants]
+    datasets = [dataset if dataset in SIMULATED else lookup(dataset).name for dataset in options.datasets]
+    strange = [dataset for dataset in datasets if dataset not in suite.datasets]
+    if strange:
+        raise InputError(f"{suite.name} has no dataset {listed(strange)}; it has {listed(suite.datasets, 100)}")
+    return replace(
+        suite,
+        variants=tuple(variants) or suite.variants,
+        datasets=tuple(datasets) or suite.datasets,
+        seeds=suite.seeds if options.seeds is None else tuple(range(options.seeds)),
+    )
+
+
+def plan(suite: Suite, options: Options, say: Say = lambda _: None) -> tuple[list[Cell], tuple[str, ...]]:
+    """List the cells of a suite, each once, for the datasets that are there; name those that are not."""
+    steps = options.max_steps
+    if steps is None and find_device("auto").type == "cpu":
+        steps = suite.cpu_steps
+    chosen = [
+        (protocol, v.detector, parameters_of(v, protocol, steps))
+        for v in suite.variants
+        for protocol in suite.protocols
+    ]
+    cells: dict[str, Cell] = {}
+    missing: list[str] = []
+    for dataset in suite.datasets:
+        try:
+            entities = load_entities(suite, dataset, options, say)
+        except PatchADError as error:
+            missing.append(dataset)
+            say(f"{dataset} is left out: {error}")
+            continue
+        for entity in entities:
+            for seed in suite.seeds:
+                for protocol, detector, parameters in chosen:
+                    cell = Cell(suite.name, protocol, dataset, entity.name, detector, parameters, seed)
+                    cells.setdefault(identity(cell.to_dict()), cell)
+    if not cells:
+        raise InputError(
+            f"nothing of {suite.name} can be run: {listed(missing, 20)} not in {str(options.data)!r}; name the folder "
+            "with --data, fetch data with `patchad data get`, or run the suite 'smoke', which needs none"
+        )
+    return list(cells.values())[: options.limit], tuple(missing)
+
+
+def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None) -> dict[str, Any]:
+    """Give all parameters of a variant that are not the constructor's, as JSON has them; and always the threshold.
+
+    Examples
+    --------
+    >>> parameters_of(Variant("patchad"), "open", 50)
+    {'threshold': 'auto'}
+    >>> found = parameters_of(Variant("patchad-paper", preset="paper"), "paper", 50)
+    >>> found["d_model"], found["max_steps"], found["threshold"]
+    (40, 50, 'ratio:1')
+    """
+    usual = DETECTORS[variant.detector]().get_params(deep=False)
+    if variant.preset == "paper":
+        given = PatchAD.paper(**variant.parameters).get_params(deep=False)
+    else:
+        given = make(variant.detector, **variant.parameters).get_params(deep=False)
+    found = {name: value for name, value in given.items() if value != usual[name] and name != "threshold"}
+    if found.get("max_steps", 0) is None and cpu_steps is not None:
+        found["max_steps"] = cpu_steps
+    found["threshold"] = variant.parameters.get("threshold", PROTOCOLS[protocol].threshold)
+    plain: dict[str, Any] = json.loads(json.dumps(found))
+    return plain
+
+
+def load_entities(suite: Suite, dataset: str, options: Options, say: Say = lambda _: None) -> list[Entity]:
+    """Give the entities of a dataset as the suite wants them: sampled, joined, thinned, cut."""
+    if dataset in SIMULATED:
+        return simulate(dataset)[: options.entities]
+    row = lookup(dataset)
+    entities = find(row, options.data)
+    if not entities:
+        raise InputError(f"no files of it in {str(options.data)!r}; {row.how_to_get}")
+    differences = compare(row, entities)
+    if differences:
+        say(f"{dataset} differs from what is published: {'; '.join(map(str, differences))}")
+    entities = [entity.thinned(suite.every.get(dataset, 1)) for entity in entities]
+    if dataset in suite.joined:
+        return [join(entities, dataset)]
+    if suite.sample is not None:
+        entities = _sampled(dataset, entities, suite.sample[dataset], say)
+    return [_cut(entity, suite) for entity in entities[: options.entities]]
+
+
+def _sampled(dataset: str, entities: Sequence[Entity], sample: Sequence[str], say: Say) -> list[Entity]:
+    by_name = {entity.name: entity for entity in entities}
+    absent = [name for name in sample if name not in by_name]
+    if absent:
+        say(f"{dataset}: {listed(absent)} of the sample not there")
+    if len(absent) == len(sample):
+        raise InputError(f"none of the sample's entities is there: {listed(sample)}")
+    return [by_name[name] for name in sample if name in by_name]
+
+
+def _cut(entity: Entity, suite: Suite) -> Entity:
+    train = entity.train[-suite.train_rows :] if suite.train_rows else entity.train
+    return Entity(entity.name, train, entity.test[: suite.test_rows], entity.labels[: suite.test_rows])
+
+
+# -- running ---------------------------------------------------------------------------------------------------------
+
+
+def _run_cells(suite: Suite, todo: Sequence[Cell], options: Options, file: RecordFile, say: Say) -> list[str]:
+    began, done = time.monotonic(), 0
+    failed: list[str] = []
+    for task, result in _results(_tasks(suite, todo, options), options.workers):
+        done += len(task.cells)
+        if isinstance(result, str):
+            first = task.cells[0]
+            text = f"{first.dataset} {first.entity} {first.detector} seed {first.seed}: {result}"
+            failed.append(" ".join(text.split()))
+            say(f"failed: {failed[-1]}")
+            continue
+        file.append(result)
+        left = (time.monotonic() - began) / done * (len(todo) - done)
+        for record in result:
+            say(f"[{done}/{len(todo)}] {_line(record)}; about {_duration(left)} left")
+    return failed
+
+
+def _tasks(suite: Suite, todo: Sequence[Cell], options: Options) -> Iterator[Task]:
+    """Group the cells by what they fit; load each dataset when its first cell comes."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in todo:
+        groups.setdefault(cell.fit_key, []).append(cell)
+    loaded: tuple[str, dict[str, Entity]] = ("", {})
+    for cells in groups.values():
+        dataset = cells[0].dataset
+        if loaded[0] != dataset:
+            loaded = (dataset, {entity.name: entity for entity in load_entities(suite, dataset, options)})
+        yield Task(loaded[1][cells[0].entity], tuple(cells), suite.cost)
+
+
+def run_task(task: Task) -> list[Record]:
+    """Fit once, judge each cell; what a worker does."""
+    first = task.cells[0]
+    settings = {name: tuple(v) if isinstance(v, list) else v for name, v in first.parameters.items()}
+    detector = make(first.detector, **(settings | {"random_state": first.seed}))
+    fit = fit_and_score(detector, task.entity)
+    shared = {
+        "fit_seconds": fit.fit_seconds,
+        "score_seconds": fit.score_seconds,
+        "peak_memory": fit.peak_memory,
+        "n_parameters": None if fit.detector is None else n_parameters(fit.detector),
+        "data_sha256": checksum(task.entity),
+        "versions": versions(),
+        "hardware": hardware(),
+    }
+    records = []
+    for cell in task.cells:
+        found: Mapping[str, Any]
+        if task.cost and isinstance(fit.detector, PatchAD):
+            found = measure_cost(fit.detector, len(task.entity.train))
+        else:
+            found = judge(fit, task.entity, cell.protocol, cell.parameters["threshold"])
+        records.append(cell.to_dict() | {"metrics": dict(found)} | shared)
+    return records
+
+
+Result = list[Record] | str
+"""Records, or the error that stands for them, in words: not every exception can travel between processes."""
+
+
+def _results(tasks: Iterator[Task], workers: int) -> Iterator[tuple[Task, Result]]:
+    """Run tasks, a few ahead of what is done; give each with its records or its error."""
+    if workers == 1:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield from ((task, _attempt(task)) for task in tasks)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    with _pool(workers) as pool:
+        running: dict[Future[Result], Task] = {}
+        for task in tasks:
+            running[pool.submit(_attempt, task)] = task
+            if len(running) > workers:
+                yield from _finished(running)
+        while running:
+            yield from _finished(running)
+
+
+def _finished(running: dict[Future[Result], Task]) -> Iterator[tuple[Task, Result]]:
+    done, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in done:
+        try:
+            yield running.pop(future), future.result()
+        except BrokenProcessPool:
+            raise PatchADError(
+                "a worker was killed, perhaps for want of memory; the records so far are kept: run the same command "
+                "again, with --workers 1 if memory is short"
+            ) from None
+
+
+def _attempt(task: Task) -> Result:
+    try:
+        return run_task(task)
+    except Exception as error:  # noqa: BLE001 - one cell's failure must not end the others
+        return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Give workers with one thread each that end when this process does, however it does."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent's end; a killed parent leaves no one else to end this process."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _line(record: Record) -> str:
+    metrics = record["metrics"]
+    name = next((name for name in HEADLINES if name in metrics), next(iter(metrics)))
+    value = metrics[name]
+    figure = f"skipped, {value}" if name == "skipped" else f"{name} {math.nan if value is None else value:.4g}"
+    spent = (record["fit_seconds"] or 0) + (record["score_seconds"] or 0)
+    where = f"{record['dataset']} {record['entity']} {record['detector']} {record['protocol']} seed {record['seed']}"
+    return f"{where}: {figure}, {spent:.1f} s"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

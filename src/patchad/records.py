@@ -1,0 +1,177 @@
+"""Records of experiments: one JSON line per cell, appended, never changed.
+
+A run that is killed leaves at most one torn line, the last; it is dropped when the file is next opened.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from patchad.errors import InputError, listed
+
+logger = logging.getLogger(__name__)
+
+IDENTITY = ("suite", "protocol", "dataset", "entity", "detector", "parameters", "seed")
+"""The fields that say which cell a record is of."""
+KEYS = (
+    *IDENTITY,
+    "metrics",
+    "fit_seconds",
+    "score_seconds",
+    "peak_memory",
+    "n_parameters",
+    "data_sha256",
+    "versions",
+    "hardware",
+)
+
+Record = dict[str, Any]
+
+
+def identity(record: Mapping[str, Any]) -> str:
+    """Give the text that is the same for two records of one cell, and for no others.
+
+    Examples
+    --------
+    >>> cell = dict.fromkeys(IDENTITY, "x") | {"parameters": {"b": (3, 5), "a": 1}, "seed": 0}
+    >>> identity(cell)
+    '["x", "x", "x", "x", "x", {"a": 1, "b": [3, 5]}, 0]'
+    """
+    return json.dumps([record[name] for name in IDENTITY], sort_keys=True)
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read a file of records, without a torn last line and without repetitions.
+
+    Raises
+    ------
+    InputError
+        The file is not there, or holds something else than records.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {str(path)!r}: {error.strerror}; give a file that `patchad bench run` wrote"
+        ) from None
+    records, _ = parse(content, str(path))
+    return records
+
+
+def parse(content: bytes, name: str) -> tuple[list[Record], int]:
+    """Turn the content of a file into records; give also how many of its bytes they take.
+
+    Examples
+    --------
+    >>> line = json.dumps(dict.fromkeys(IDENTITY, "x") | {"parameters": {}, "metrics": {}})
+    >>> records, taken = parse(os.linesep.join([line, line[:30]]).encode(), "records.jsonl")
+    >>> len(records), taken == len(line) + 1
+    (1, True)
+    """
+    found: dict[str, Record] = {}
+    lines = content.splitlines(keepends=True)
+    taken = repeated = 0
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                record = _parse_line(line)
+            except ValueError as error:
+                if number == len(lines) and line.startswith(b"{") and isinstance(error, json.JSONDecodeError):
+                    logger.warning("%s: line %d is torn and dropped", name, number)
+                    break
+                raise InputError(
+                    f"{name}: line {number} is no record ({error}); give a file that `patchad bench run` wrote"
+                ) from None
+            repeated += identity(record) in found
+            found.setdefault(identity(record), record)
+        taken += len(line)
+    if repeated:
+        logger.warning("%s: %d records repeat earlier ones and are left out", name, repeated)
+    return list(found.values()), taken
+
+
+def _parse_line(line: bytes) -> Record:
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - as json's own errors
+    missing = [key for key in (*IDENTITY, "metrics") if key not in record]
+    if missing:
+        raise ValueError(f"without {listed(missing, 10)}")
+    if not isinstance(record["metrics"], dict) or not isinstance(record["parameters"], dict):
+        raise ValueError("metrics and parameters must be objects")  # noqa: TRY004
+    return record
+
+
+class RecordFile:
+    """A file of records, open for appending by this process and no other.
+
+    Parameters
+    ----------
+    path
+        Made where it is not there. A torn last line is cut off.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "records.jsonl"
+    >>> record = dict.fromkeys(IDENTITY, "x") | {"parameters": {}, "metrics": {"f1": 0.5}}
+    >>> with RecordFile(path) as file:
+    ...     file.append([record])
+    >>> with RecordFile(path) as file:
+    ...     identity(record) in file.done
+    True
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.is_dir():
+            raise InputError(f"{str(path)!r} is a folder; give the path of a file, as in -o records.jsonl")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a+b")
+        try:
+            _lock(self._file.fileno(), path)
+            self._file.seek(0)
+            content = self._file.read()
+            records, taken = parse(content, str(path))
+            self._file.truncate(taken)
+            if taken and not content[:taken].endswith(b"\n"):
+                self._file.write(b"\n")
+        except BaseException:
+            self._file.close()
+            raise
+        self.done = {identity(record) for record in records}
+        """What `identity` gives for each record in the file."""
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Add records, each a whole line, and see them onto the disk."""
+        for record in records:
+            self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+            self.done.add(identity(record))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def _lock(handle: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError(
+            f"{str(path)!r} is being written by another run; wait for it, or give another file with -o"
+        ) from None

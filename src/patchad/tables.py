@@ -1,0 +1,367 @@
+"""Records to tables: Markdown, CSV, LaTeX. Tables are made from records, the paper's figures, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import numpy as np
+
+from patchad.errors import InputError
+from patchad.experiment import parameters_of
+from patchad.records import Record
+from patchad.suites import SUITES, Variant
+
+Format = Literal["markdown", "csv", "latex"]
+
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "open": {
+        "vus_pr_opt": "VUS-PR",
+        "pr_auc": "PR-AUC",
+        "roc_auc": "ROC-AUC",
+        "f1": "F1",
+        "affiliation_f1": "Aff-F1",
+        "event_f1": "event F1",
+        "delay_median": "delay (rows)",
+        "false_events_per_10k": "false events / 10k",
+    },
+    "paper": {
+        "pa_accuracy": "PA-Acc",
+        "pa_precision": "PA-P",
+        "pa_recall": "PA-R",
+        "pa_f1": "PA-F1",
+        "oracle_pa_f1": "oracle PA-F1",
+        "roc_auc": "AUC",
+        "f1": "F1-cls",
+        "oracle_f1": "oracle F1",
+        "affiliation_f1": "Aff-F1",
+        "vus_roc_legacy": "V-ROC",
+        "vus_pr_legacy": "V-PR",
+    },
+    "cost": {
+        "n_parameters": "parameters",
+        "flops": "FLOPs",
+        "latency_ms": "latency (ms)",
+        "step_ms": "step (ms)",
+        "epoch_seconds": "epoch (s)",
+    },
+}
+"""Metrics that a table shows, in order, with their headings."""
+PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"]}
+"""Metrics that are no shares, so that percent makes no sense of them."""
+UNITS = {"open": "between 0 and 1, delays in rows", "paper": "in percent"}
+RESAMPLES = 2000
+LEGEND = (
+    "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
+    "`a ± b`: mean and standard deviation over the seeds of one entity."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean and what it varies by."""
+
+    mean: float
+    low: float
+    high: float
+    """A 95 % bootstrap interval over entities; of one entity, the mean less and plus a standard deviation of seeds."""
+    count: int
+    """Entities, or seeds of one entity."""
+    over: Literal["entities", "seeds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a table: our figures, or the paper's."""
+
+    label: str
+    source: Literal["ours", "paper"]
+    entities: int
+    seeds: int
+    figures: Mapping[str, Spread]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one suite, protocol and dataset; or of all datasets of a suite."""
+
+    suite: str
+    protocol: str
+    dataset: str
+    columns: Mapping[str, str]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def render(records: Sequence[Record], format: Format = "markdown") -> str:  # noqa: A002 - the option's name
+    """Write all tables that these records give.
+
+    Examples
+    --------
+    >>> cell = {"suite": "s", "protocol": "open", "dataset": "d", "entity": "e", "parameters": {}, "seed": 0}
+    >>> print(render([cell | {"detector": "lof", "metrics": {"vus_pr_opt": 0.5}}], "csv").splitlines()[1])
+    s,open,d,lof,ours,vus_pr_opt,0.5,0.5,0.5,seeds,1,1
+    """
+    if not records:
+        raise InputError("there are no records to make a table of; run `patchad bench run` first")
+    writers = {"markdown": _markdown, "csv": _csv, "latex": _latex}
+    if format not in writers:
+        raise InputError(f"there is no format {format!r}; use markdown, csv or latex")
+    return writers[format](make_tables(records), records)
+
+
+def make_tables(records: Sequence[Record]) -> list[Table]:
+    """Group the records into tables, a table for each dataset; before them one for all, where there are several."""
+    groups: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    for record in records:
+        by_dataset = groups.setdefault((str(record["suite"]), str(record["protocol"])), {})
+        by_dataset.setdefault(str(record["dataset"]), []).append(record)
+    tables = []
+    for (suite, protocol), by_dataset in groups.items():
+        if protocol == "open" and len(by_dataset) > 1:
+            together = [record for part in by_dataset.values() for record in part]
+            tables.append(_table(suite, protocol, "all datasets", together))
+        tables += [_table(suite, protocol, dataset, part) for dataset, part in by_dataset.items()]
+    return tables
+
+
+def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -> Table:
+    used = [record for record in records if "skipped" not in record["metrics"]]
+    columns = _columns(suite, protocol, used)
+    rows: list[Row] = []
+    for label, variant, part in _labelled(suite, protocol, records):
+        known = {row.label for row in rows}
+        rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
+        rows.append(_row(label, [record for record in part if "skipped" not in record["metrics"]]))
+    notes = sorted(
+        {f"{r['dataset']} {r['entity']} left out: {r['metrics']['skipped']}" for r in records if r not in used}
+    )
+    if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
+        notes.append("No random-score row: these records hold none; run the suite with `--detectors random` too.")
+    return Table(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
+
+
+def _columns(suite: str, protocol: str, records: Iterable[Record]) -> dict[str, str]:
+    present = dict.fromkeys(name for record in records for name in record["metrics"])
+    known = COLUMNS["cost"] if _is_cost(suite) else COLUMNS.get(protocol, {})
+    shown = {name: heading for name, heading in known.items() if name in present}
+    return shown or {name: name for name in present}
+
+
+def _is_cost(suite: str) -> bool:
+    return suite in SUITES and SUITES[suite].cost
+
+
+def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tuple[str, Variant | None, list[Record]]]:
+    """Give the rows of a table: the suite's variants in its order, then what the suite does not know."""
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        key = json.dumps([record["detector"], record["parameters"]], sort_keys=True)
+        parts.setdefault(key, []).append(record)
+    found: list[tuple[str, Variant | None, list[Record]]] = []
+    named: set[str] = set()
+    for variant in SUITES[suite].variants if suite in SUITES else ():
+        wanted = _known_parameters(variant, protocol)
+        for key, part in parts.items():
+            if part[0]["detector"] == variant.detector and _same(part[0]["parameters"], wanted):
+                named.add(key)
+                found.append((_label(variant, part[0]["parameters"], wanted), variant, part))
+    for key, part in parts.items():
+        if key not in named:
+            found.append((_plain_label(part[0], parts), None, part))
+    return found
+
+
+def _known_parameters(variant: Variant, protocol: str) -> dict[str, Any]:
+    try:
+        return parameters_of(variant, protocol, None)
+    except KeyError:  # a protocol of other records than ours
+        return {}
+
+
+def _same(parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Compare parameters, but for a bound on training that the machine made necessary."""
+    if wanted.get("max_steps", 0) is None:
+        wanted = {**wanted, "max_steps": parameters.get("max_steps")}
+    return dict(parameters) == dict(wanted)
+
+
+def _label(variant: Variant, parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    name = variant.name if variant.name.startswith(variant.detector) else f"{variant.detector} {variant.name}"
+    if parameters.get("max_steps") != wanted.get("max_steps"):
+        name += f" (max_steps={parameters['max_steps']})"
+    return name
+
+
+def _plain_label(record: Record, parts: Mapping[str, Sequence[Record]]) -> str:
+    """Name a row by its detector; and by its parameters where the detector has several sets of them."""
+    name = str(record["detector"])
+    if sum(part[0]["detector"] == name for part in parts.values()) == 1:
+        return name
+    return f"{name} ({', '.join(f'{key}={value}' for key, value in record['parameters'].items())})"
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _row(label: str, records: Sequence[Record]) -> Row:
+    names = dict.fromkeys(name for record in records for name in record["metrics"])
+    entities = {(record["dataset"], record["entity"]) for record in records}
+    figures = {name: spread for name in names if (spread := _spread(records, name)) is not None}
+    return Row(label, "ours", len(entities), len({record["seed"] for record in records}), figures)
+
+
+def _spread(records: Sequence[Record], name: str) -> Spread | None:
+    by_entity: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        value = record["metrics"].get(name)
+        if isinstance(value, int | float) and math.isfinite(value):
+            by_entity.setdefault((record["dataset"], record["entity"]), []).append(float(value))
+    if not by_entity:
+        return None
+    means = np.array([np.mean(values) for values in by_entity.values()])
+    if len(means) == 1:
+        (values,) = by_entity.values()
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return Spread(float(means[0]), means[0] - deviation, means[0] + deviation, len(values), "seeds")
+    low, high = bootstrap(means)
+    return Spread(float(means.mean()), low, high, len(means), "entities")
+
+
+def bootstrap(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
+    """Give a 95 % interval for the mean of these values, by drawing from them again and again.
+
+    Examples
+    --------
+    >>> low, high = bootstrap(np.array([0.0, 1.0] * 50))
+    >>> 0.38 < low < 0.42, 0.58 < high < 0.62
+    (True, True)
+    """
+    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+@cache
+def paper_figures() -> tuple[dict[str, Any], ...]:
+    """Give the figures of the paper, each with its table and line."""
+    text = files("patchad").joinpath("paper_results.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text)["figures"])
+
+
+def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapping[str, str]) -> list[Row]:
+    """Give what the paper says of this variant: the suite's own table first, then what others add or contradict."""
+    if variant is None:
+        return []
+    about = [f for f in paper_figures() if (f["dataset"], f["variant"]) == (dataset, variant.name)]
+    rows: list[Row] = []
+    shown: set[tuple[str, float]] = set()
+    for figure in sorted(about, key=lambda figure: figure["suite"] != suite):
+        fresh = {n: v for n, v in figure["figures"].items() if n in columns and (n, v) not in shown}
+        if fresh:
+            shown.update(fresh.items())
+            rows.append(_paper_row(figure, fresh))
+    return rows
+
+
+def _paper_row(figure: Mapping[str, Any], values: Mapping[str, float]) -> Row:
+    shares = {name: value if name in PLAIN else value / 100 for name, value in values.items()}
+    label = f"the paper: {figure['method']} ({figure['table']}, line {figure['lines'][0]})"
+    return Row(label, "paper", 0, 0, {n: Spread(v, v, v, 0, "seeds") for n, v in shares.items()})
+
+
+# -- formats ---------------------------------------------------------------------------------------------------------
+
+
+def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
+    spread = row.figures.get(name)
+    if spread is None:
+        return ""
+    scale, places = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
+    if name in PLAIN:
+        places = 0 if abs(spread.mean) >= 1000 else 2
+
+    def number(value: float) -> str:
+        return f"{scale * value:,.{places}f}"
+
+    if row.source == "paper" or spread.count < 2:
+        return number(spread.mean)
+    if spread.over == "seeds":
+        return f"{number(spread.mean)} {plus_minus} {number(spread.high - spread.mean)}"
+    return f"{number(spread.mean)} [{number(spread.low)}, {number(spread.high)}]"
+
+
+def _markdown(tables: Sequence[Table], records: Sequence[Record]) -> str:
+    lines: list[str] = []
+    for table in tables:
+        unit = "as measured" if _is_cost(table.suite) else UNITS.get(table.protocol, "as recorded")
+        lines += [f"## {table.suite}: {table.dataset}, protocol {table.protocol}", "", f"Figures {unit}.", ""]
+        lines.append(f"| detector | entities | seeds | {' | '.join(table.columns.values())} |")
+        lines.append("| --- | ---: | ---: |" + " ---: |" * len(table.columns))
+        for row in table.rows:
+            counts = [str(row.entities), str(row.seeds)] if row.source == "ours" else ["", ""]
+            cells = [_cell(name, row, table.protocol) for name in table.columns]
+            lines.append("| " + " | ".join([row.label, *counts, *cells]) + " |")
+        lines += ["", *(f"- {note}" for note in table.notes), *([""] if table.notes else [])]
+    lines += [
+        LEGEND,
+        "",
+        *_provenance(records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _provenance(records: Sequence[Record]) -> list[str]:
+    machines = dict.fromkeys(str(record.get("hardware", "unknown")) for record in records)
+    libraries = dict.fromkeys(
+        ", ".join(f"{name} {number}" for name, number in sorted((record.get("versions") or {}).items()))
+        for record in records
+    )
+    fits = {(r.get("fit_seconds") or 0.0, r.get("score_seconds") or 0.0) for r in records}  # some records share a fit
+    seconds = sum(fit + score for fit, score in fits)
+    return [
+        f"Made from {len(records)} records; fit and score took {seconds / 60:.1f} minutes in all.",
+        f"Hardware: {'; '.join(machines)}. Versions: {'; '.join(libraries) or 'unknown'}.",
+    ]
+
+
+def _csv(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: ARG001 - a table's figures are enough
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    heading = "suite,protocol,dataset,detector,source,metric,mean,low,high,spread_over,entities,seeds"
+    writer.writerow(heading.split(","))
+    for table in tables:
+        for row in table.rows:
+            for name, spread in row.figures.items():
+                figures = [f"{value:.10g}" for value in (spread.mean, spread.low, spread.high)]
+                where = (table.suite, table.protocol, table.dataset, row.label, row.source, name)
+                writer.writerow([*where, *figures, spread.over, row.entities, row.seeds])
+    return text.getvalue()
+
+
+def _latex(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: ARG001
+    lines: list[str] = []
+    for table in tables:
+        lines += [r"\begin{table}", r"\centering", rf"\caption{{{_tex(f'{table.suite}: {table.dataset}')}}}"]
+        lines += [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule"]
+        lines.append(" & ".join(map(_tex, ["detector", *table.columns.values()])) + r" \\")
+        lines.append(r"\midrule")
+        for row in table.rows:
+            cells = [_cell(name, row, table.protocol, r"$\pm$") for name in table.columns]
+            lines.append(" & ".join([_tex(row.label), *cells]) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join(lines)
+
+
+def _tex(text: str) -> str:
+    for sign in "&%$#_{}":
+        text = text.replace(sign, "\\" + sign)
+    return text
