@@ -25,11 +25,12 @@ from patchad.datasets.loading import find
 from patchad.datasets.simulated import SIMULATED, simulate
 from patchad.datasets.sizes import compare
 from patchad.errors import InputError, PatchADError, listed
-from patchad.estimator import PatchAD, find_device
+from patchad.estimator import PatchAD
 from patchad.evaluation import PROTOCOLS, checksum, fit_and_score, hardware, judge, n_parameters, versions
 from patchad.records import Record, RecordFile, identity
 from patchad.registry import DETECTORS, make
 from patchad.suites import Suite, Variant
+from patchad.training import find_device
 
 Say = Callable[[str], None]
 
