@@ -201,9 +201,8 @@ def _usual(detector: str) -> dict[str, Any]:
 
 def _label(variant: Variant, parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     name = variant.name if variant.name.startswith(variant.detector) else f"{variant.detector} {variant.name}"
-    if parameters.get("max_steps") != wanted.get("max_steps"):
-        name += f" (max_steps={parameters['max_steps']})"
-    return name
+    bound = parameters.get("max_steps")
+    return f"{name} (max_steps={bound})" if bound is not None and wanted.get("max_steps", 0) is None else name
 
 
 def _plain_label(record: Record, parts: Mapping[str, Sequence[Record]]) -> str:
