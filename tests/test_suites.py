@@ -92,7 +92,7 @@ def test_every_row_of_the_papers_studies_has_its_variant() -> None:
 def test_both_strides_stand_beside_each_other() -> None:
     names = {variant.name: variant for variant in find_suite("paper-sensitivity").variants}
     assert parameters_of(names["stride=window"], "paper", None)["stride"] == 105
-    assert "stride" not in parameters_of(names["patchad-paper"], "paper", None)
+    assert parameters_of(names["patchad-paper"], "paper", None)["stride"] == 1
 
 
 def test_the_page_on_benchmarks_tells_of_every_suite_and_every_key() -> None:

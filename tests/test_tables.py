@@ -126,6 +126,13 @@ def test_parameter_sets_the_suite_does_not_know_are_told_apart() -> None:
     assert "patchad (window=60)" in text
 
 
+def test_parameters_that_a_record_does_not_name_are_the_constructors() -> None:
+    records = [record(name, suite="open", protocol="open") for name in ("patchad", "random", "lof")]
+    records.append(record(suite="open", protocol="open", parameters={"window": 60}))
+    (table,) = make_tables(records)
+    assert [row.label for row in table.rows] == ["patchad", "random", "lof", "patchad (window=60)"]
+
+
 def test_metrics_of_unknown_protocols_are_all_shown() -> None:
     assert "| detector | entities | seeds | own |" in render([record(protocol="mine", suite="x", metrics={"own": 2})])
 

@@ -34,6 +34,8 @@ from patchad.training import find_device
 
 Say = Callable[[str], None]
 
+NOT_RECORDED = ("random_state", "device", "verbose")
+"""Parameters that are no part of a cell's: the seed and the hardware have fields of their own."""
 HEADLINES = ("vus_pr_opt", "roc_auc")
 """Metrics that stand for all in a line of progress, the first that is there."""
 
@@ -191,26 +193,22 @@ def plan(suite: Suite, options: Options, say: Say = lambda _: None) -> tuple[lis
 
 
 def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None) -> dict[str, Any]:
-    """Give all parameters of a variant that are not the constructor's, as JSON has them; and always the threshold.
+    """Give all parameters of a variant as JSON has them, so that a record stays true when defaults change.
 
     Examples
     --------
-    >>> parameters_of(Variant("patchad"), "open", 50)
-    {'threshold': 'auto'}
+    >>> parameters_of(Variant("random", "random"), "open", None)["threshold"]
+    'auto'
     >>> found = parameters_of(Variant("patchad-paper", preset="paper"), "paper", 50)
     >>> found["d_model"], found["max_steps"], found["threshold"]
     (40, 50, 'ratio:1')
     """
-    usual = DETECTORS[variant.detector]().get_params(deep=False)
-    if variant.preset == "paper":
-        given = PatchAD.paper(**variant.parameters).get_params(deep=False)
-    else:
-        given = make(variant.detector, **variant.parameters).get_params(deep=False)
-    found = {name: value for name, value in given.items() if value != usual[name] and name != "threshold"}
-    if found.get("max_steps", 0) is None and cpu_steps is not None:
-        found["max_steps"] = cpu_steps
+    preset = PatchAD.paper if variant.preset == "paper" else DETECTORS[variant.detector]
+    found = preset(**variant.parameters).get_params(deep=False)
     found["threshold"] = variant.parameters.get("threshold", PROTOCOLS[protocol].threshold)
-    plain: dict[str, Any] = json.loads(json.dumps(found))
+    if found.get("max_steps", 0) is None:
+        found["max_steps"] = cpu_steps
+    plain: dict[str, Any] = json.loads(json.dumps({n: v for n, v in found.items() if n not in NOT_RECORDED}))
     return plain
 
 

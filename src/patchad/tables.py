@@ -15,6 +15,7 @@ import numpy as np
 from patchad.errors import InputError
 from patchad.experiment import parameters_of
 from patchad.records import Record
+from patchad.registry import DETECTORS
 from patchad.suites import SUITES, Variant
 
 Format = Literal["markdown", "csv", "latex"]
@@ -168,7 +169,7 @@ def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tupl
     for variant in SUITES[suite].variants if suite in SUITES else ():
         wanted = _known_parameters(variant, protocol)
         for key, part in parts.items():
-            if part[0]["detector"] == variant.detector and _same(part[0]["parameters"], wanted):
+            if part[0]["detector"] == variant.detector and _same(part[0], wanted):
                 named.add(key)
                 found.append((_label(variant, part[0]["parameters"], wanted), variant, part))
     for key, part in parts.items():
@@ -184,26 +185,34 @@ def _known_parameters(variant: Variant, protocol: str) -> dict[str, Any]:
         return {}
 
 
-def _same(parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _same(record: Record, wanted: Mapping[str, Any]) -> bool:
     """Compare parameters, but for a bound on training that the machine made necessary."""
+    found = _usual(record["detector"]) | record["parameters"]
     if wanted.get("max_steps", 0) is None:
-        wanted = {**wanted, "max_steps": parameters.get("max_steps")}
-    return dict(parameters) == dict(wanted)
+        wanted = {**wanted, "max_steps": found.get("max_steps")}
+    return bool(found == wanted)
+
+
+@cache
+def _usual(detector: str) -> dict[str, Any]:
+    """Give what a constructor takes a parameter to be that a record does not name."""
+    return parameters_of(Variant(detector, detector), "open", None) if detector in DETECTORS else {}
 
 
 def _label(variant: Variant, parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     name = variant.name if variant.name.startswith(variant.detector) else f"{variant.detector} {variant.name}"
-    if parameters.get("max_steps") != wanted.get("max_steps"):
-        name += f" (max_steps={parameters['max_steps']})"
-    return name
+    bound = parameters.get("max_steps")
+    return f"{name} (max_steps={bound})" if bound is not None and wanted.get("max_steps", 0) is None else name
 
 
 def _plain_label(record: Record, parts: Mapping[str, Sequence[Record]]) -> str:
-    """Name a row by its detector; and by its parameters where the detector has several sets of them."""
+    """Name a row by its detector; where that has several sets of parameters, also by those that are not the usual."""
     name = str(record["detector"])
     if sum(part[0]["detector"] == name for part in parts.values()) == 1:
         return name
-    return f"{name} ({', '.join(f'{key}={value}' for key, value in record['parameters'].items())})"
+    usual = _usual(name)
+    unusual = {key: value for key, value in record["parameters"].items() if key not in usual or usual[key] != value}
+    return f"{name} ({', '.join(f'{key}={value}' for key, value in unusual.items()) or 'default'})"
 
 
 # -- figures ---------------------------------------------------------------------------------------------------------
