@@ -64,7 +64,7 @@ def test_fit_then_detect(folder, capsys, tmp_path):
     events = json.loads(outputs["events.json"].read_text())
     worst = max(events, key=lambda event: event["severity"])
     assert worst["series"] == "odd"
-    assert worst["channels"][0]["name"] == "flow"
+    assert worst["channels"][0][0] == "flow"
     assert worst["start_time"].startswith("2024-01-01T02:")
     assert "flow" in outputs["report.html"].read_text()
 

@@ -37,7 +37,7 @@ class Event:
     def to_dict(self) -> dict[str, Any]:
         """Give the fields as JSON knows them; times in ISO 8601."""
         fields = asdict(self)
-        fields["channels"] = [{"name": name, "share": round(share, 4)} for name, share in self.channels]
+        fields["channels"] = [[name, round(share, 4)] for name, share in self.channels]
         for name in ("start_time", "stop_time"):
             fields[name] = time_text(fields[name])
         return fields
