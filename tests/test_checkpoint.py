@@ -147,7 +147,7 @@ def test_broken_and_foreign_files_are_refused_with_exit_2(model, tmp_path, capsy
 
 
 def test_the_file_with_a_changed_header_and_a_good_checksum_is_a_model(model, tmp_path):
-    """The helper above must make files that are refused for their content, not for a bad checksum."""
+    """What `with_metadata` makes must be refused for their content, not for a bad checksum."""
     path = tmp_path / "same.safetensors"
     path.write_bytes(with_metadata(model.read_bytes()))
     load(path)

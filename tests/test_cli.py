@@ -236,6 +236,16 @@ def test_evaluate_refuses_labels_without_an_anomaly(tmp_path, capsys):
     assert "normal" in capsys.readouterr().err
 
 
+def test_words_in_a_column_are_one_line_of_error_in_a_real_shell(tmp_path):
+    (tmp_path / "words.csv").write_text("state,a\nok,1\nfine,2\n")
+    command = [sys.executable, "-m", "patchad", "fit", str(tmp_path / "words.csv"), "-o", str(tmp_path / "model")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
 def test_what_was_filled_is_said(folder, tmp_path, capsys):
     data = frame(200, seed=6)
     data.loc[20:22, "heat"] = np.nan

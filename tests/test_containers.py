@@ -104,6 +104,7 @@ def test_a_time_column_is_found_by_its_usual_names(name):
         ["2024-01-01T00:00:00Z", "2024-01-01T01:00:00Z", "2024-01-01T02:00:00Z"],
         ["2024-01-01T01:00:00+01:00", "2024-01-01T02:00:00+01:00", "2024-01-01T03:00:00+01:00"],
         ["1/1/2024 0:00", "1/1/2024 1:00", "1/1/2024 2:00"],
+        ["01.01.2024 00:00", "01.01.2024 01:00", "01.01.2024 02:00"],
         list(TIMES),
         pd.Series(list(TIMES.to_pydatetime()), dtype=object),
         list(TIMES.tz_localize("UTC").tz_convert("Asia/Tokyo")),
@@ -113,6 +114,16 @@ def test_the_only_column_that_reads_as_times_is_the_time(times):
     table = to_table(pd.DataFrame({"logged": times, "a": [1.0, 2.0, 3.0]}))
     assert table.channels == ("a",)
     np.testing.assert_array_equal(table.index.astype("datetime64[s]"), TIMES.to_numpy().astype("datetime64[s]"))
+
+
+def test_words_that_could_be_dates_are_not_times():
+    with pytest.raises(InputError, match="column 'mode' has 'may' in row 0"):
+        to_table(pd.DataFrame({"mode": ["may", "sun", "monday"], "a": [1.0, 2.0, 3.0]}))
+
+
+def test_days_may_come_before_months():
+    table = to_table(pd.DataFrame({"when": ["13.01.2024 10:00", "14.01.2024 10:00"], "a": [1.0, 2.0]}))
+    assert table.index.astype("datetime64[D]").astype(str).tolist() == ["2024-01-13", "2024-01-14"]
 
 
 def test_a_time_index_counts_and_a_plain_index_does_not():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -257,11 +258,15 @@ def _times(column: nw.Series[Any], *, numbers: bool) -> NDArray[np.generic] | No
         plain_number = isinstance(first, str) and first.replace(".", "", 1).replace("-", "", 1).isdigit()
         if plain_number or not isinstance(first, str | dt.date):
             return None
-    for settings in ({"format": "ISO8601"}, {"dayfirst": False}):
+    for settings in ({"format": "ISO8601"}, {}):
         try:
-            parsed = pd.to_datetime(values, utc=True, **settings)
-        except (ValueError, TypeError, OverflowError, UserWarning):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                parsed = pd.to_datetime(values, utc=True, **settings)
+        except (ValueError, TypeError, OverflowError):
             continue
+        if any("Could not infer format" in str(warning.message) for warning in said):
+            continue  # pandas read each word by itself, and takes "may" for a month
         return np.asarray(parsed.dt.tz_localize(None).to_numpy())
     return None
 
