@@ -324,8 +324,26 @@ def test_no_rows_are_refused(empty):
 
 
 def test_series_shorter_than_the_window_do_not_alarm_on_their_padding(fitted):
-    found = fitted.detect(waves(7, seed=2))
-    assert len(found.scores) == len(found.contributions) == 7
+    for rows in (1, 7, 29):
+        found = fitted.detect(100 * waves(rows, seed=2))
+        assert len(found.scores) == len(found.contributions) == rows
+        assert np.isfinite(found.scores).all()
+        assert not found.alarms.any()
+        assert f"{rows} rows stand in pieces shorter than the window" in found.notes[-1]
+    assert fitted.detect(100 * waves(30, seed=2)).alarms.any()
+
+
+def test_a_short_piece_between_gaps_never_alarms(fitted):
+    data = waves(100, seed=3)
+    times = np.arange(100.0)
+    times[60:] += 1000
+    times[80:] += 1000
+    frame = pd.DataFrame({"time": times, "a": data[:, 0], "b": data[:, 1], "c": data[:, 2]})
+    frame.loc[70, "a"] = 50.0
+    frame.loc[50, "a"] = 50.0
+    found = fitted.detect(frame)
+    assert found.alarms[:60].any()
+    assert not found.alarms[60:].any()
 
 
 @pytest.mark.parametrize("channels", [1, 60])

@@ -82,6 +82,10 @@ def test_rows_without_a_score_and_single_rows_are_drawn(tmp_path):
         read(gaps.report(tmp_path / "gaps.html", np.full(n, 3.0)))
 
 
+def test_a_channel_without_any_value_is_not_drawn(found, odd, tmp_path):
+    read(found.report(tmp_path / "dead.html", odd.assign(flow=np.nan)))
+
+
 def test_other_data_than_was_analysed_is_refused(found, odd, tmp_path):
     with pytest.raises(InputError, match="pass the data it was made from"):
         found.report(tmp_path / "x.html", odd[:10])

@@ -151,6 +151,10 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         levels = self.threshold_.levels(scores)
         alarms = self._alarms(scores, levels, prepared)
         notes = [*(f"in fit: {note}" for note in self.fit_notes_), *prepared.notes]
+        padded = self._padded(prepared)
+        if padded:
+            rows = sum(map(len, padded))
+            notes.append(f"{rows:,} rows stand in pieces shorter than the window, which are padded and never alarm")
         if ignored:
             notes.append(f"ignored columns that were not in the fit: {listed(ignored)}")
         return Detection(
@@ -278,7 +282,16 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         return scores, shares
 
     def _alarms(self, scores: FloatArray, levels: FloatArray, prepared: Prepared) -> Any:
-        return (scores > levels) & ~prepared.muted  # NaN is over no level
+        """Compare scores with levels; rows that are mostly filled, or judged beside padding, never alarm."""
+        alarms = (scores > levels) & ~prepared.muted  # NaN is over no level
+        for rows in self._padded(prepared):
+            alarms[rows] = False
+        return alarms
+
+    def _padded(self, prepared: Prepared) -> list[Any]:
+        """Give the rows of the segments that are shorter than the window: each is scored beside made-up rows."""
+        window = getattr(self, "window_", 1)
+        return [rows for rows in prepared.rows if len(rows) < window]
 
     def _keep_scores(self, segments: Sequence[Series], tails: Sequence[int]) -> None:
         """Score the newest rows of train and keep the scores: thresholds are fitted on them, now and later."""

@@ -110,6 +110,8 @@ def _channel_figures(detection: Detection, table: Table) -> Iterator[str]:
         if channel not in names:
             continue
         values = table.values[:, names.index(channel)]
+        if np.isnan(values).all():
+            continue
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         label = escape(f"{channel} over time", quote=True)
         yield f"<figure><svg viewBox='0 0 {WIDTH} {LANE}' role='img' aria-label='{label}'>"
