@@ -21,6 +21,11 @@ def _one_thread():
     torch.set_num_threads(1)  # tests run beside each other and beside other work; spinning threads slow all of it
 
 
+def small(**changes) -> PatchAD:
+    """Give a detector that fits in about a second, with some parameters changed."""
+    return PatchAD(**(SMALL | changes))
+
+
 def waves(rows: int, channels: int = 3, seed: int = 0) -> np.ndarray:
     """Give `(rows, channels)` of noisy waves, each channel with its own phase."""
     rng = np.random.default_rng(seed)
