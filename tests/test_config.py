@@ -35,7 +35,7 @@ def test_texts_become_what_the_constructor_takes(text, value):
     [
         ("window", "write it as name=value"),
         ("windoww=3", "did you mean 'window'"),
-        ("zzz=3", "use one of 'window'"),
+        ("zzz=3", "use one of 'threshold'"),
         ("window=3.5", "an integer is needed"),
         ("window=True", "an integer is needed"),
         ("channel_mixer=1", "True or False is needed"),

@@ -8,6 +8,7 @@ import inspect
 import numbers
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from patchad.errors import InputError, listed
@@ -57,7 +58,8 @@ def check_types(parameters: Mapping[str, Any], constructor: type) -> None:
 
 def parameter_types(constructor: type) -> dict[str, Any]:
     """Give the annotated type of each parameter of a constructor."""
-    hints = get_type_hints(constructor.__init__)  # type: ignore[misc]
+    # A dataclass has its types on itself, each resolved where its class is defined.
+    hints = get_type_hints(constructor if is_dataclass(constructor) else constructor.__init__)  # type: ignore[misc]
     return {name: hints[name] for name in inspect.signature(constructor).parameters if name in hints}
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from patchad import checkpoint
@@ -26,20 +28,42 @@ FEWEST_ROWS = 32
 """Rows of train under which nothing can be learned."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Detector(BaseEstimator):  # type: ignore[misc]
     """Fit on a series of normal operation; then score, alarm and explain rows of others.
 
-    A subclass takes `threshold`, `risk`, `min_duration`, `merge_gap`, `missing`, `max_gap` and `calibration` among its
-    parameters, and writes `_fit` and `_score`.
+    A subclass is a dataclass too: its fields are its parameters, after these, which every detector has. It writes
+    `_fit` and `_score`.
+
+    Parameters
+    ----------
+    threshold
+        `auto`, `spot`, `dspot`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
+    risk
+        Expected share of normal rows that alarm, for `auto`, `spot` and `dspot`.
+    min_duration, merge_gap
+        Shortest event, and the longest pause inside one, in rows.
+    missing
+        `interpolate` (hold the last value), `error`, or `drop`.
+    max_gap
+        Steps in time, in usual steps, over which a new segment starts; and rows without any value that are filled.
+    calibration
+        Share of train, at its end, held out for the threshold, and for whatever else must not see what it learned from.
+    random_state
+        Seed; the same seed on the same machine gives the same scores.
     """
 
-    threshold: str | float | Threshold
-    risk: float
-    min_duration: int
-    merge_gap: int
-    missing: Missing
-    max_gap: float
-    calibration: float
+    name: ClassVar[str]
+    """The detector's name in the registry, and in files."""
+
+    threshold: str | float | Threshold = "auto"
+    risk: float = 1e-4
+    min_duration: int = 1
+    merge_gap: int = 0
+    missing: Missing = "interpolate"
+    max_gap: float = 10
+    calibration: float = 0.2
+    random_state: int | np.random.RandomState | None = 0
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
@@ -63,6 +87,15 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def delay(self) -> int:
         """Rows that a verdict waits for: the score of row k depends on no row after k + delay."""
         return 0
+
+    @property
+    def n_parameters_(self) -> int | None:
+        """How many numbers were learned; None where that means nothing."""
+        return None
+
+    def _seed(self) -> int:
+        """Draw the seed of one fit from `random_state`."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Give what `_fit` learned as arrays and as JSON facts, for a file."""
@@ -209,13 +242,12 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         checkpoint.write(Path(path), header, arrays)
         return Path(path)
 
-    name: str
-    """The detector's name in the registry, and in files."""
-
     @classmethod
     def _from_file(cls, header: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """Make a fitted detector from what `save` wrote."""
-        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in header["parameters"].items()}
+        parameters: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in header["parameters"].items()
+        }
         if isinstance(parameters["threshold"], dict):
             parameters["threshold"] = from_description(parameters["threshold"])
         detector = cls(**parameters)

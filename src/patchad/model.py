@@ -212,10 +212,6 @@ class PatchADNet(nn.Module):
             x = x + self.positions
         return tuple(scale(x) for scale in self.scales)
 
-    def n_parameters(self) -> int:
-        """Count the trained numbers, shared ones once."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
 
 def sinusoids(steps: int, columns: int) -> Tensor:
     """Give the `(t, c)` positional embedding of the Transformer, one column per channel.

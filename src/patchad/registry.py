@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from patchad import checkpoint
-from patchad.baselines.random import RandomScore
+from patchad.baselines import BASELINES
 from patchad.detector import Detector
 from patchad.errors import InputError, ModelFileError, listed
 from patchad.estimator import PatchAD
 
-DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD, "random": RandomScore}
+DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD, **BASELINES}
 
 
 def make(name: str, **params: Any) -> Detector:

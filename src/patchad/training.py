@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,15 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Goal:
+    """Parameters, and the loss that they are to make small: most nets have one goal, adversaries have opposed ones."""
+
+    parameters: list[nn.Parameter]
+    loss: Loss
+    """`loss(net, batch)`, the mean loss of a batch `(b, t, c)`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """Where training stands; one is kept for every look at the held-out windows."""
 
@@ -64,7 +73,7 @@ class Progress:
 
 def train(
     net: nn.Module,
-    loss: Loss,
+    goals: Sequence[Goal],
     windows: WindowSampler,
     held_out: WindowSampler,
     scale: Scaler,
@@ -78,8 +87,9 @@ def train(
 
     Parameters
     ----------
-    net, loss
-        What to train, and `loss(net, batch)`, the mean loss of a batch `(b, t, c)`.
+    net, goals
+        What to train, and to what end; each goal has an optimizer of its own, and takes its step after the one before.
+        Training stops on the loss of the first.
     windows, held_out
         Windows to train on and windows to stop on; without held-out windows training runs to its end.
     scale
@@ -94,7 +104,7 @@ def train(
         Called with every `Progress`, and with a NaN `held_out` on the steps between two looks.
     """
     net.to(device).train()
-    optimizer = torch.optim.Adam(net.parameters(), lr=config.learning_rate)
+    optimizers = [torch.optim.Adam(goal.parameters, lr=config.learning_rate) for goal in goals]
     steps = planned_steps(len(windows), config)
     checks = _batches(_even(held_out), scale, config.batch_size, device)
     history: list[Progress] = []
@@ -102,13 +112,10 @@ def train(
     recent: list[float] = []
     for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
         batch = torch.from_numpy(scale(windows[chosen])).to(device)
-        optimizer.zero_grad(set_to_none=True)
-        value = loss(net, batch)
-        value.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        recent.append(float(value.detach()))
+        values = [_step(net, goal.loss, optimizer, batch) for goal, optimizer in zip(goals, optimizers, strict=True)]
+        recent.append(float(values[0]))
         look = step % CHECK_EVERY == 0 or step == steps
-        held = _mean_loss(net, loss, checks) if look else math.nan
+        held = _mean_loss(net, goals[0].loss, checks) if look else math.nan
         progress = Progress(step, steps, float(np.mean(recent)), held, time.monotonic() - began)
         if watch is not None:
             watch(progress)
@@ -130,6 +137,14 @@ def train(
         net.load_state_dict(best_state)
     net.eval()
     return history
+
+
+def _step(net: nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, batch: Tensor) -> Tensor:
+    net.zero_grad(set_to_none=True)
+    value = loss(net, batch)
+    value.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return value.detach()
 
 
 def find_device(device: str) -> torch.device:

@@ -1,0 +1,70 @@
+"""RowDetector: judge rows one by one, or beside the few before them. A subclass writes `_learn` and `_judge`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from patchad.containers import FloatArray
+from patchad.detector import Detector
+from patchad.errors import UnsupportedError
+from patchad.scaling import ZScore
+from patchad.series import Series
+
+ROWS_TOGETHER = 10_000
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RowDetector(Detector):
+    """A detector that looks at z-scored rows."""
+
+    context: ClassVar[int] = 0
+    """Rows before a row that its score needs."""
+    kept: ClassVar[tuple[str, ...] | None] = ()
+    """Attributes that `_learn` sets, arrays or numbers, for a file; None: no file can hold them."""
+
+    @abstractmethod
+    def _learn(self, rows: FloatArray) -> None:
+        """Learn from the scaled rows of train, `(time, channel)`, all series together."""
+
+    @abstractmethod
+    def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Score scaled rows `(time, channel)`; give the blame of each channel, not negative, if asked for and known."""
+
+    def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
+        known = [series.values[:tail] for series, tail in zip(train, tails, strict=True)]
+        self.scaler_ = ZScore.fit(known)
+        self._learn(np.concatenate([self.scaler_(values) for values in known]))
+
+    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        scores = np.empty(len(series))
+        blame = np.zeros(series.values.shape, dtype=np.float32) if explain else None
+        for first in range(0, len(series), ROWS_TOGETHER):
+            before = min(first, self.context)
+            part = slice(first, first + ROWS_TOGETHER)
+            rows = self.scaler_(series.values[first - before : part.stop])
+            judged, blamed = self._judge(rows, explain=explain)
+            scores[part] = judged[before:]
+            if blame is not None and blamed is not None:
+                blame[part] = blamed[before:]
+        return scores, blame
+
+    def _sample(self, rows: FloatArray, most: int) -> FloatArray:
+        """Take at most `most` rows, evenly."""
+        return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.intp))]
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        if self.kept is None:
+            raise UnsupportedError(f"{type(self).__name__} cannot be saved: its state is not made of arrays")
+        arrays = {f"kept.{name}": np.asarray(getattr(self, name)) for name in self.kept}
+        arrays |= {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
+        return arrays, {"n_parameters": self.n_parameters_}
+
+    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:  # noqa: ARG002 - none are needed
+        self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
+        for name in self.kept or ():
+            setattr(self, name, arrays[f"kept.{name}"])

@@ -1,0 +1,174 @@
+"""WindowDetector: judge windows, and give every row one score. A subclass writes `_learn` and `_judge`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from patchad.containers import FloatArray
+from patchad.detector import Detector
+from patchad.errors import InputError, UnsupportedError
+from patchad.scaling import ZScore
+from patchad.series import Series
+from patchad.windows import Block, Fold, Folder, WindowSampler, blocks, pad_left, trailing_mean, views
+
+STORED_WINDOWS = 20_000
+"""Windows at most that are scored in `fit` to keep the scores of train."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class WindowDetector(Detector):
+    """A detector that looks at z-scored windows of the series.
+
+    Parameters
+    ----------
+    window
+        Rows that are seen at once.
+    hop
+        Rows between two windows when scoring: a row waits at most `hop - 1` rows for its score.
+    fold
+        `newest`: the first window that covers a row scores it; `mean`: all windows that cover it.
+    smoothing
+        Rows of a trailing mean over the scores; 1 is none.
+    stride
+        Rows between the starts of two training windows.
+    """
+
+    kept: ClassVar[tuple[str, ...] | None] = ()
+    """Attributes that `_learn` sets, arrays or numbers, for a file; None: no file can hold them."""
+
+    window: int = 100
+    hop: int = 1
+    fold: Fold = "newest"
+    smoothing: int = 1
+    stride: int = 1
+
+    # -- what a subclass writes ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+        """Learn from series `(time, channel)`, not scaled yet; `unseen` is held out, for stopping and scales only."""
+
+    @abstractmethod
+    def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Judge scaled windows `(b, t, c)`.
+
+        Returns
+        -------
+        Scores `(b, step)` of the newest `steps` points, or `(b, 1)` where one score stands for all; and the blame of
+        each channel, `(b, step or 1, c)`, not negative, or None if not asked for or not known.
+        """
+
+    def _shrink(self, most: int) -> None:
+        """Take a window of at most `most` rows; a subclass whose window must have some form says which."""
+        self.window_ = min(self.window, most)
+
+    def _together(self) -> int:
+        """Give how many windows `_judge` gets at once."""
+        return 256
+
+    # -- what it inherits ------------------------------------------------------------------------------------------
+
+    @property
+    def delay(self) -> int:
+        """Rows that a verdict waits for: hop - 1 for `newest`, window - 1 for `mean`.
+
+        The rows of a segment's first window wait until that window is full.
+        """
+        window = getattr(self, "window_", self.window)
+        return window - 1 if self.fold == "mean" else min(self.hop, window) - 1
+
+    def _check_rules(self) -> None:
+        super()._check_rules()
+        for name in ("window", "smoothing", "stride"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
+        if not 1 <= self.hop <= self.window:
+            raise InputError(f"hop={self.hop} is out of range; it must lie between 1 and the window, {self.window}")
+
+    def _plan(self, lengths: Sequence[int]) -> float:
+        """Shrink the window to a train too short for it; then nothing is held out either."""
+        longest = max(lengths)
+        share = self.calibration
+        short = longest * (1 - share) < 2 * self.window
+        self._shrink(longest // 2 if short else self.window)
+        if short:
+            notes = [f"train is short ({longest} rows in one piece for window {self.window})"]
+            if self.window_ < self.window:
+                notes.append(f"window shrunk to {self._shape()}")
+            if share > 0:
+                notes.append("no rows held out: scales and threshold come from the rows trained on")
+            self.fit_notes_ = (*self.fit_notes_, "; ".join(notes))
+            share = 0.0
+        self.hop_ = min(self.hop, self.window_)
+        return share
+
+    def _shape(self) -> str:
+        """Describe the window that was taken."""
+        return str(self.window_)
+
+    def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
+        known = [series.values[:tail] for series, tail in zip(train, tails, strict=True)]
+        # A held-out window may reach back into rows that were trained on; what it is judged by is its own end.
+        unseen = [
+            series.values[max(tail - self.window_, 0) :] if tail < len(series) else series.values[:0]
+            for series, tail in zip(train, tails, strict=True)
+        ]
+        self.scaler_ = ZScore.fit(known)
+        self._learn(known, [values for values in unseen if len(values) >= self.window_])
+
+    def _scaled_windows(self, series: Sequence[FloatArray], most: int) -> FloatArray:
+        """Take at most `most` windows evenly from these series, `stride` rows apart or more; scaled, `(b, t, c)`."""
+        sampler = WindowSampler(series, self.window_, self.stride)
+        chosen = np.unique(np.linspace(0, len(sampler) - 1, min(len(sampler), most)).astype(np.intp))
+        return self.scaler_(sampler[chosen])
+
+    def _stored_rows(self) -> int:
+        return STORED_WINDOWS * self.hop_
+
+    def _judged(self, values: FloatArray, *, explain: bool) -> Iterator[tuple[Block, FloatArray, FloatArray | None]]:
+        """Judge all windows of a series, block by block."""
+        for block in blocks(len(values), self.window_, self.hop_, self._together()):
+            windows = views(self.scaler_(values[block.rows]), self.window_)[block.starts]
+            steps = self.window_ if self.fold == "mean" else int(block.fresh.max())
+            scores, blame = self._judge(np.ascontiguousarray(windows), steps, explain=explain)
+            shape = (len(windows), steps)
+            blamed = None if blame is None else np.broadcast_to(blame, (*shape, blame.shape[2]))
+            yield block, np.broadcast_to(scores, shape), blamed
+
+    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        values = pad_left(series.values, self.window_)
+        padding = len(values) - len(series)
+        folded = Folder(len(values), 1, self.fold)
+        blamed = Folder(len(values), len(self.channels_), self.fold, np.float32) if explain else None
+        for block, scores, blame in self._judged(values, explain=explain):
+            folded.add(block, scores[..., None])
+            if blamed is not None and blame is not None:
+                blamed.add(block, blame)
+        smooth = trailing_mean(folded.result()[padding:, 0], self.smoothing)
+        if blamed is None:
+            return smooth, None
+        found = blamed.result()[padding:]
+        if self.smoothing > 1:
+            for channel in range(found.shape[1]):  # a channel at a time: no second (time, channel) array
+                found[:, channel] = trailing_mean(found[:, channel], self.smoothing)
+        return smooth, found
+
+    # -- file ------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        if self.kept is None:
+            raise UnsupportedError(f"{type(self).__name__} cannot be saved: its state is not made of arrays")
+        arrays = {f"kept.{name}": np.asarray(getattr(self, name)) for name in self.kept}
+        arrays |= {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
+        return arrays, {"window": self.window_, "hop": self.hop_, "n_parameters": self.n_parameters_}
+
+    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+        self.window_, self.hop_ = facts["window"], facts["hop"]
+        self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
+        for name in self.kept or ():
+            setattr(self, name, arrays[f"kept.{name}"])
