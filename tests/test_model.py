@@ -7,7 +7,8 @@ import torch
 
 from patchad import PatchAD
 from patchad.errors import InputError
-from patchad.model import Mixer, NetConfig, PatchADNet, sinusoids
+from patchad.model import NetConfig, PatchADNet, sinusoids
+from tests.reference.net_slow import PlainNet
 
 CONFIG = NetConfig(
     channels=3,
@@ -42,21 +43,62 @@ def test_shapes_for_any_divisors_of_the_window(patch_sizes, pooling):
     channels = 3 if pooling == "none" else 1
     assert len(outputs) == len(patch_sizes)
     for size, out in zip(patch_sizes, outputs, strict=True):
-        assert out.inter.shape == out.inter_projected.shape == (4, channels, 30 // size, 8)
-        assert out.intra.shape == out.intra_projected.shape == (4, channels, size, 8)
+        assert out.inter.shape == out.inter_projected.shape == (channels, 30 // size, 4, 8)
+        assert out.intra.shape == out.intra_projected.shape == (channels, size, 4, 8)
         assert out.rec_inter.shape == out.rec_intra.shape == (4, 30, 3)
         torch.testing.assert_close(out.reconstruction, out.rec_inter + out.rec_intra)
 
 
-def test_the_mixer_is_a_residual_mlp_along_its_axis():
-    torch.manual_seed(0)
-    mixer = Mixer(axis=1, width=3, hidden=4, activation="relu")
-    x = torch.randn(2, 3, 5, 6)
-    for b in range(2):
-        for n in range(5):
-            column = x[b, :, n, 0]
-            expected = mixer.narrow(torch.relu(mixer.widen(mixer.norm(column)))) + column
-            torch.testing.assert_close(mixer(x)[b, :, n, 0], expected)
+VARIANTS = [
+    {},
+    {"view_pooling": "mean"},
+    {"layers": 3, "layers_mode": "parallel"},
+    {"activation": "relu"},
+    {"share_channel_mixer": False},
+    {"channel_mixer": False},
+    {"mixrep_mixer": False},
+    {"positional_embedding": False},
+    {"channels": 1},
+    {"window": 12, "patch_sizes": (1, 12)},
+]
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+@pytest.mark.parametrize("graded", [True, False], ids=["with gradient", "in place"])
+def test_the_net_equals_its_plain_twin(changes, graded):
+    fast = net(**changes)
+    slow = PlainNet(fast.config)
+    slow.load_state_dict(fast.state_dict())
+    x = torch.randn(4, fast.config.window, fast.config.channels)
+    before = x.clone()
+    with torch.set_grad_enabled(graded):
+        outputs = fast(x)
+    assert torch.equal(x, before)
+    for found, expected in zip(outputs, slow(x), strict=True):
+        for name in ("inter", "intra", "inter_projected", "intra_projected"):
+            torch.testing.assert_close(
+                getattr(found, name).permute(2, 0, 1, 3), getattr(expected, name), rtol=1e-4, atol=1e-5
+            )
+        torch.testing.assert_close(found.rec_inter, expected.rec_inter, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found.rec_intra, expected.rec_intra, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_change_are_folded_anew():
+    model = net()
+    x = torch.randn(2, 30, 3)
+    with torch.no_grad():
+        before = model(x)[0].inter
+        model.load_state_dict({name: 1.5 * value for name, value in model.state_dict().items()})
+        after = model(x)[0].inter
+    assert not torch.allclose(before, after)
+    torch.testing.assert_close(after, model(x)[0].inter)
+
+
+def test_heads_can_be_left_out():
+    out = net()(torch.randn(2, 30, 3), project=False, reconstruct=False)[0]
+    assert out.inter_projected is out.rec_inter is None
+    with pytest.raises(ValueError, match="not asked for"):
+        _ = out.reconstruction
 
 
 def test_hidden_widths_are_a_fifth_wider_than_the_axis_and_d_for_mixrep():
@@ -88,7 +130,7 @@ def test_channels_do_not_mix_without_the_channel_mixer():
     other[..., 2] += 1
     for mixing, same in ((False, True), (True, False)):
         model = net(channel_mixer=mixing)
-        first, second = model(x)[0].inter[:, 0], model(other)[0].inter[:, 0]
+        first, second = model(x)[0].inter[0], model(other)[0].inter[0]
         assert torch.allclose(first, second) is same
 
 
@@ -107,16 +149,17 @@ def test_positions_follow_the_transformer():
 
 
 def test_reweight_gives_each_layer_its_softmax_weight():
-    model = net(layers=3).scales[0]
+    model = net(layers=3)
     x = torch.randn(2, 30, 3)
     with torch.no_grad():
-        model.weights_inter[:] = torch.tensor([100.0, 0.0, 0.0])
-        model.weights_intra[:] = torch.tensor([100.0, 0.0, 0.0])
-    one = net(layers=1).scales[0]
+        for scale in model.scales:
+            scale.weights_inter[:] = torch.tensor([100.0, 0.0, 0.0])
+            scale.weights_intra[:] = torch.tensor([100.0, 0.0, 0.0])
+    one = net(layers=1)
     one.load_state_dict(
         {k: v for k, v in model.state_dict().items() if k in one.state_dict() and "weights" not in k}, strict=False
     )
-    torch.testing.assert_close(model(x).inter, one(x).inter)
+    torch.testing.assert_close(model(x)[0].inter, one(x)[0].inter)
 
 
 def test_parallel_layers_all_read_the_embedding():
@@ -125,10 +168,9 @@ def test_parallel_layers_all_read_the_embedding():
     x = torch.randn(2, 30, 3)
     assert not torch.allclose(stacked(x)[0].inter, parallel(x)[0].inter)
     scale = parallel.scales[0]
-    patched = (x + parallel.positions).transpose(1, 2).unflatten(2, (-1, 3))
-    start = scale.embed_inter(patched), scale.embed_intra(patched.transpose(2, 3))
-    expected = (scale.layers[0](*start)[0] + scale.layers[1](*start)[0]) / 2
-    torch.testing.assert_close(parallel(x)[0].inter, expected)
+    start = scale._embed((x + parallel.positions).permute(2, 1, 0))
+    expected = (scale.layers[0](start) + scale.layers[1](start)) / 2
+    torch.testing.assert_close(parallel(x)[0].inter, expected[:, :10])
 
 
 def test_projection_is_linear():

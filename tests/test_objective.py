@@ -14,35 +14,42 @@ def random_output(seed: int = 0, *, projected: bool = True, scale: float = 1.0) 
     b, c, n, p, d = 3, 2, 4, 5, 6
 
     def view(steps: int) -> torch.Tensor:
-        return (scale * torch.randn(b, c, steps, d, dtype=torch.float64)).requires_grad_()
+        return (scale * torch.randn(c, steps, b, d, dtype=torch.float64)).requires_grad_()
 
     rec = [torch.randn(b, n * p, c, dtype=torch.float64) for _ in range(2)]
     return ScaleOutput(view(n), view(p), view(n) if projected else None, view(p) if projected else None, *rec)
 
 
+def turned(view: torch.Tensor) -> torch.Tensor:
+    """Give (b, c, n, d), as the slow twin has it."""
+    return view.permute(2, 0, 1, 3)
+
+
 @pytest.mark.parametrize("kind", DISTANCES)
 def test_distance_of_every_pair_equals_the_distance_of_repeated_views(kind):
     out = random_output()
-    slow = views_slow.distance(views_slow.spread_inter(out.inter, 5), views_slow.spread_intra(out.intra, 4), kind)
-    torch.testing.assert_close(DISTANCES[kind](out.inter, out.intra).flatten(2), slow)
+    inter, intra = views_slow.spread_inter(turned(out.inter), 5), views_slow.spread_intra(turned(out.intra), 4)
+    slow = views_slow.distance(inter, intra, kind)
+    torch.testing.assert_close(DISTANCES[kind](out.inter, out.intra).flatten(1, 2).permute(2, 0, 1), slow)
 
 
 @pytest.mark.parametrize("kind", DISTANCES)
 def test_the_mean_of_all_pairs_has_its_own_faster_way(kind):
     out = random_output()
     distance = DISTANCES[kind]
-    one, other = distance.features(out.inter), distance.features(out.intra)
-    torch.testing.assert_close(distance.mean(one, other), distance.pairwise(one, other).mean())
+    mean = distance.mean(distance.summary(out.inter), distance.summary(out.intra))
+    torch.testing.assert_close(mean, distance(out.inter, out.intra).mean())
 
 
 @pytest.mark.parametrize("kind", ["kl", "l2"])
 def test_nearly_equal_views_keep_their_digits_in_single_precision(kind):
     torch.manual_seed(0)
-    base = torch.randn(2, 1, 1, 16, dtype=torch.float64)
-    inter = base + 1e-3 * torch.randn(2, 1, 7, 16, dtype=torch.float64)
-    intra = base + 1e-3 * torch.randn(2, 1, 3, 16, dtype=torch.float64)
-    exact = views_slow.distance(views_slow.spread_inter(inter, 3), views_slow.spread_intra(intra, 7), kind)
-    single = DISTANCES[kind](inter.float(), intra.float()).flatten(2).double()
+    base = torch.randn(1, 1, 2, 16, dtype=torch.float64)
+    inter = base + 1e-3 * torch.randn(1, 7, 2, 16, dtype=torch.float64)
+    intra = base + 1e-3 * torch.randn(1, 3, 2, 16, dtype=torch.float64)
+    spread = views_slow.spread_inter(turned(inter), 3), views_slow.spread_intra(turned(intra), 7)
+    exact = views_slow.distance(*spread, kind)
+    single = DISTANCES[kind](inter.float(), intra.float()).flatten(1, 2).permute(2, 0, 1).double()
     torch.testing.assert_close(single, exact, rtol=2e-3, atol=0)
 
 
@@ -54,7 +61,7 @@ def test_the_loss_and_its_gradient_equal_the_papers_formula(objective, kind, c):
     view_loss(fast, ObjectiveConfig(objective=objective, distance=kind, constraint=c)).backward()
 
     def slow_contrast(one, other):
-        return views_slow.contrast(one, other, kind, objective)
+        return views_slow.contrast(turned(one), turned(other), kind, objective)
 
     constraint = slow_contrast(slow.inter_projected, slow.intra) + slow_contrast(slow.inter, slow.intra_projected)
     expected = (1 - c) * slow_contrast(slow.inter, slow.intra) + c * constraint
@@ -97,6 +104,14 @@ def test_scores_average_over_scales():
     target = torch.zeros(3, 20, 2, dtype=torch.float64)
     mean = (outputs[0].reconstruction + outputs[1].reconstruction) / 2
     torch.testing.assert_close(residual(outputs, target), mean.abs())
+
+
+@pytest.mark.parametrize("steps", [1, 5, 7, 20])
+def test_the_newest_steps_alone_are_the_newest_of_all(steps):
+    outputs = [random_output(6), random_output(7)]
+    target = torch.zeros(3, 20, 2, dtype=torch.float64)
+    torch.testing.assert_close(discrepancy(outputs, "kl", steps), discrepancy(outputs, "kl")[:, -steps:])
+    torch.testing.assert_close(residual(outputs, target, steps), residual(outputs, target)[:, -steps:])
 
 
 @pytest.mark.parametrize(

@@ -212,9 +212,9 @@ class PatchAD(NeuralDetector):
         """Run the net on `(b, t, c)`; give residual and discrepancy of the newest steps, `(b, step, channel or 1)`."""
         windows = windows.to(self.device_)
         with torch.inference_mode():
-            outputs = self.net_(windows)
-            errors = residual(outputs, windows)[:, -steps:]
-            distances = discrepancy(outputs, self.distance)[:, -steps:]
+            outputs = self.net_(windows, project=False)
+            errors = residual(outputs, windows, steps)
+            distances = discrepancy(outputs, self.distance, steps)
         return errors.cpu().numpy(), distances.cpu().numpy()
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:

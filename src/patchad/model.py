@@ -1,19 +1,21 @@
 """The net: multi-scale patches, two views of each window, four mixers, one reconstruction.
 
 Axes are named in comments by their letters: b batch, t step of the window, c channel, n patch, p step in the patch,
-d feature.
+d feature. Both views of a window live in one tensor `(c, n + p, b, d)`: in this order each mixer finds its axis where a
+matrix product wants it, and what the views share is done in one pass.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from patchad.errors import InputError, listed
+from patchad.mixing import Activation, Folded, Part, fold, mix
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 LAYERS_MODES = ("stacked", "parallel")
@@ -32,7 +34,7 @@ class NetConfig:
     layers: int
     layers_mode: Literal["stacked", "parallel"]
     """`stacked`: each layer reads the one before; `parallel`: all read the embedding."""
-    activation: Literal["gelu", "relu"]
+    activation: Activation
     view_pooling: Literal["mean", "none"]
     """`mean`: channels are averaged before projection and distance; `none`: compared channel by channel."""
     share_channel_mixer: bool
@@ -65,20 +67,24 @@ class NetConfig:
 
 
 class Mixer(nn.Module):
-    """`FC(act(FC(LayerNorm(x)))) + x` along one axis."""
+    """`FC(act(FC(LayerNorm(x)))) + x` along one axis; holds the weights, `patchad.mixing` has the arithmetic."""
 
-    def __init__(self, axis: int, width: int, hidden: int, activation: str) -> None:
+    def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
-        self.axis = axis
         self.norm = nn.LayerNorm(width)
         self.widen = nn.Linear(width, hidden)
-        self.activation = ACTIVATIONS[activation]()
         self.narrow = nn.Linear(hidden, width)
+        self._kept: tuple[tuple[int, ...], Folded] | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Mix, and give the same shape back."""
-        mixed: Tensor = self.narrow(self.activation(self.widen(self.norm(x.movedim(self.axis, -1)))))
-        return x + mixed.movedim(-1, self.axis)
+    def folded(self) -> Folded:
+        """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
+        if torch.is_grad_enabled():
+            return fold(self.norm, self.widen, self.narrow)
+        now = tuple(parameter._version for parameter in self.parameters())  # noqa: SLF001 - torch has no other way
+        key = (self.widen.weight.data_ptr(), *now)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = (key, fold(self.norm, self.widen, self.narrow))
+        return self._kept[1]
 
 
 class MixerLayer(nn.Module):
@@ -87,28 +93,36 @@ class MixerLayer(nn.Module):
     def __init__(self, config: NetConfig, patches: int, patch_size: int) -> None:
         super().__init__()
 
-        def mixer(axis: int, width: int, hidden: int) -> Mixer:
-            return Mixer(axis, width, hidden, config.activation)
-
         wide = {width: round(1.2 * width) for width in (config.channels, patches, patch_size)}
-        self.channel_inter: nn.Module = nn.Identity()
-        self.channel_intra: nn.Module = nn.Identity()
-        self.mixrep: nn.Module = nn.Identity()
+        self.config = config
+        self.patches, self.places = patches, patches + patch_size
+        self.channel_inter: Mixer | None = None
+        self.channel_intra: Mixer | None = None
+        self.mixrep: Mixer | None = None
         if config.channel_mixer:
-            self.channel_inter = mixer(1, config.channels, wide[config.channels])
+            self.channel_inter = Mixer(config.channels, wide[config.channels])
             self.channel_intra = self.channel_inter
             if not config.share_channel_mixer:
-                self.channel_intra = mixer(1, config.channels, wide[config.channels])
-        self.inter = mixer(2, patches, wide[patches])
-        self.intra = mixer(2, patch_size, wide[patch_size])
+                self.channel_intra = Mixer(config.channels, wide[config.channels])
+        self.inter = Mixer(patches, wide[patches])
+        self.intra = Mixer(patch_size, wide[patch_size])
         if config.mixrep_mixer:
-            self.mixrep = mixer(3, config.d_model, config.d_model)
+            self.mixrep = Mixer(config.d_model, config.d_model)
 
-    def forward(self, inter: Tensor, intra: Tensor) -> tuple[Tensor, Tensor]:
-        """Mix `(b, c, n, d)` and `(b, c, p, d)`."""
-        inter = self.mixrep(self.inter(self.channel_inter(inter)))
-        intra = self.mixrep(self.intra(self.channel_intra(intra)))
-        return inter, intra
+    def forward(self, views: Tensor) -> Tensor:
+        """Mix `(c, n + p, b, d)`; overwritten where no gradient is wanted."""
+        views = self._mix(views, 0, self.channel_inter, self.channel_intra)
+        views = self._mix(views, 1, self.inter, self.intra)
+        return self._mix(views, 3, self.mixrep, self.mixrep)
+
+    def _mix(self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None) -> Tensor:
+        if inter is None or intra is None:
+            return views
+        if inter is intra:
+            parts = [Part(0, self.places, inter.folded())]
+        else:
+            parts = [Part(0, self.patches, inter.folded()), Part(self.patches, self.places, intra.folded())]
+        return mix(views, axis, parts, self.config.activation)
 
 
 @dataclass(slots=True)
@@ -116,21 +130,23 @@ class ScaleOutput:
     """What the net says at one patch size. With `view_pooling="mean"` the views have one channel."""
 
     inter: Tensor
-    """(b, c, n, d), the inter-patch view."""
+    """(c, n, b, d), the inter-patch view."""
     intra: Tensor
-    """(b, c, p, d), the intra-patch view."""
+    """(c, p, b, d), the intra-patch view."""
     inter_projected: Tensor | None
-    """(b, c, n, d), None without projection heads."""
+    """(c, n, b, d), None without projection heads or where they were not asked for."""
     intra_projected: Tensor | None
-    """(b, c, p, d), None without projection heads."""
-    rec_inter: Tensor
-    """(b, t, c), the half of the reconstruction that the inter-patch view gives ("Rec 1")."""
-    rec_intra: Tensor
-    """(b, t, c), the half of the reconstruction that the intra-patch view gives ("Rec 2")."""
+    """(c, p, b, d), likewise."""
+    rec_inter: Tensor | None
+    """(b, t, c), the half of the reconstruction that the inter-patch view gives ("Rec 1"); None if not asked for."""
+    rec_intra: Tensor | None
+    """(b, t, c), the half of the reconstruction that the intra-patch view gives ("Rec 2"); None if not asked for."""
 
     @property
     def reconstruction(self) -> Tensor:
         """(b, t, c), both halves together."""
+        if self.rec_inter is None or self.rec_intra is None:
+            raise ValueError("the reconstruction was not asked for")
         return self.rec_inter + self.rec_intra
 
 
@@ -141,48 +157,60 @@ class Scale(nn.Module):
         super().__init__()
         self.config = config
         self.patch_size = patch_size
-        patches = config.window // patch_size
+        self.patches = config.window // patch_size
         width = config.d_model
         self.embed_inter = nn.Linear(patch_size, width)
-        self.embed_intra = nn.Linear(patches, width)
-        self.layers = nn.ModuleList(MixerLayer(config, patches, patch_size) for _ in range(config.layers))
+        self.embed_intra = nn.Linear(self.patches, width)
+        self.layers = nn.ModuleList(MixerLayer(config, self.patches, patch_size) for _ in range(config.layers))
         self.weights_inter = nn.Parameter(torch.zeros(config.layers))
         self.weights_intra = nn.Parameter(torch.zeros(config.layers))
         self.project_inter = _projection(width) if config.projection else None
         self.project_intra = _projection(width) if config.projection else None
-        self.rec_inter = _head(patches * width, width, config)
+        self.rec_inter = _head(self.patches * width, width, config)
         self.rec_intra = _head(patch_size * width, width, config)
 
-    def forward(self, x: Tensor) -> ScaleOutput:
-        """Read `(b, t, c)`, positions already embedded."""
-        patched = x.transpose(1, 2).unflatten(2, (-1, self.patch_size))  # type: ignore[no-untyped-call]  # b c n p
-        inter = self.embed_inter(patched)  # b c n d
-        intra = self.embed_intra(patched.transpose(2, 3))  # b c p d
-        inter, intra = self._encode(inter, intra)
-        rec_inter = self.rec_inter(inter.flatten(2)).transpose(1, 2)  # b t c
-        rec_intra = self.rec_intra(intra.flatten(2)).transpose(1, 2)
+    def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> ScaleOutput:
+        """Read `(c, t, b)`, positions already embedded."""
+        views = self._encode(self._embed(x))
+        inter, intra = views[:, : self.patches], views[:, self.patches :]
+        rec_inter = _reconstructed(self.rec_inter, inter) if reconstruct else None
+        rec_intra = _reconstructed(self.rec_intra, intra) if reconstruct else None
         if self.config.view_pooling == "mean":
-            inter, intra = inter.mean(1, keepdim=True), intra.mean(1, keepdim=True)
+            inter, intra = inter.mean(0, keepdim=True), intra.mean(0, keepdim=True)
         return ScaleOutput(
             inter,
             intra,
-            None if self.project_inter is None else self.project_inter(inter),
-            None if self.project_intra is None else self.project_intra(intra),
+            _projected(self.project_inter, inter) if project else None,
+            _projected(self.project_intra, intra) if project else None,
             rec_inter,
             rec_intra,
         )
 
-    def _encode(self, inter: Tensor, intra: Tensor) -> tuple[Tensor, Tensor]:
+    def _embed(self, x: Tensor) -> Tensor:
+        patched = x.unflatten(1, (self.patches, self.patch_size))  # type: ignore[no-untyped-call]  # c n p b
+        inter = self.embed_inter(patched.transpose(2, 3))  # c n b d
+        intra = self.embed_intra(patched.permute(0, 2, 3, 1))  # c p b d
+        return torch.cat([inter, intra], dim=1)
+
+    def _encode(self, embedded: Tensor) -> Tensor:
         """Run the layers and sum their outputs with softmax weights (ReWeight)."""
-        outputs: list[tuple[Tensor, Tensor]] = []
-        for layer in self.layers:
-            stacked = self.config.layers_mode == "stacked" and outputs
-            outputs.append(layer(*outputs[-1]) if stacked else layer(inter, intra))
-        alpha, beta = self.weights_inter.softmax(0), self.weights_intra.softmax(0)
-        return (
-            sum((a * one for a, (one, _) in zip(alpha, outputs, strict=True)), torch.zeros(())),
-            sum((b * other for b, (_, other) in zip(beta, outputs, strict=True)), torch.zeros(())),
-        )
+        size = self.patch_size
+        weights = torch.cat(  # layer, place
+            [
+                self.weights_inter.softmax(0)[:, None].expand(-1, self.patches),
+                self.weights_intra.softmax(0)[:, None].expand(-1, size),
+            ],
+            dim=1,
+        )[..., None, None]
+        overwritten = not torch.is_grad_enabled()
+        views = embedded
+        total = torch.zeros_like(embedded)
+        for layer, weight in zip(self.layers, weights, strict=True):
+            if self.config.layers_mode == "parallel":
+                views = embedded.clone() if overwritten else embedded
+            views = layer(views)
+            total = total.addcmul_(views, weight) if overwritten else torch.addcmul(total, views, weight)
+        return total
 
 
 class PatchADNet(nn.Module):
@@ -195,7 +223,7 @@ class PatchADNet(nn.Module):
     ...     positional_embedding=True, projection=True)
     >>> outputs = PatchADNet(config)(torch.zeros(5, 6, 2))
     >>> [tuple(o.inter.shape) for o in outputs], tuple(outputs[0].reconstruction.shape)
-    ([(5, 2, 3, 4), (5, 2, 2, 4)], (5, 6, 2))
+    ([(2, 3, 5, 4), (2, 2, 5, 4)], (5, 6, 2))
     """
 
     positions: Tensor
@@ -206,11 +234,12 @@ class PatchADNet(nn.Module):
         self.scales = nn.ModuleList(Scale(config, size) for size in config.patch_sizes)
         self.register_buffer("positions", sinusoids(config.window, config.channels), persistent=False)
 
-    def forward(self, x: Tensor) -> tuple[ScaleOutput, ...]:
-        """Read z-scored windows `(b, t, c)`."""
+    def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> tuple[ScaleOutput, ...]:
+        """Read z-scored windows `(b, t, c)`; projections and reconstruction can be left out where nobody needs them."""
         if self.config.positional_embedding:
             x = x + self.positions
-        return tuple(scale(x) for scale in self.scales)
+        turned = x.permute(2, 1, 0).contiguous()  # c t b
+        return tuple(scale(turned, project=project, reconstruct=reconstruct) for scale in self.scales)
 
 
 def sinusoids(steps: int, columns: int) -> Tensor:
@@ -227,10 +256,24 @@ def sinusoids(steps: int, columns: int) -> Tensor:
     return torch.where(column % 2 == 0, torch.sin(position * rate), torch.cos(position * rate))
 
 
-def _projection(width: int) -> nn.Module:
+def _projection(width: int) -> nn.Sequential:
     # Two linear maps in a row, as the paper has them: no activation, no norm.
     return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
 
 
+def _projected(head: nn.Sequential | None, view: Tensor) -> Tensor | None:
+    """Apply two linear maps as the one that they come to."""
+    if head is None:
+        return None
+    first, second = (cast("nn.Linear", layer) for layer in head)
+    return nn.functional.linear(view, second.weight @ first.weight, torch.addmv(second.bias, second.weight, first.bias))
+
+
 def _head(flat: int, hidden: int, config: NetConfig) -> nn.Module:
     return nn.Sequential(nn.Linear(flat, hidden), ACTIVATIONS[config.activation](), nn.Linear(hidden, config.window))
+
+
+def _reconstructed(head: nn.Module, view: Tensor) -> Tensor:
+    """Give `(b, t, c)` from a view `(c, n or p, b, d)`."""
+    windows: Tensor = head(view.transpose(1, 2).flatten(2))  # c b t
+    return windows.permute(1, 2, 0)

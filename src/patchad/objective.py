@@ -1,13 +1,14 @@
 """How far two views differ, the loss that trains them, and what a window says of its points: pure functions.
 
-Axes: b batch, c channel (one when the views are pooled), n patch, p step in the patch, d feature, t step of the window.
+Axes: c channel (one when the views are pooled), n patch, p step in the patch, b batch, d feature, t step of the window.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -20,49 +21,78 @@ Objective = Literal["agreement", "adversarial"]
 OBJECTIVES = ("agreement", "adversarial")
 
 
+Pair = tuple[Tensor, Tensor]
+"""What is compared of a view: two tensors `(c, n or p, b, d)`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Distance:
     """A distance between every patch of one view and every step of the other."""
 
-    features: Callable[[Tensor], tuple[Tensor, Tensor]]
-    """What is compared of a view `(b, c, n or p, d)`; worked out once, used against several partners."""
-    pairwise: Callable[[tuple[Tensor, Tensor], tuple[Tensor, Tensor]], Tensor]
-    """(b, c, n, p), the distance of every pair."""
-    mean: Callable[[tuple[Tensor, Tensor], tuple[Tensor, Tensor]], Tensor]
-    """The mean over all pairs, which training needs; cheaper than the pairs where the distance is a product."""
+    features: Callable[[Tensor], Pair]
+    """What is compared of a view `(c, n or p, b, d)`."""
+    pairwise: Callable[[Pair, Pair], Tensor]
+    """(c, n, p, b), the distance of every pair, from the features of both views."""
+    summary: Callable[[Tensor], tuple[Tensor, ...]]
+    """What the mean needs of a view; worked out once, used against several partners."""
+    mean: Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
+    """The mean over all pairs, which training needs, from the summaries of both views."""
 
     def __call__(self, inter: Tensor, intra: Tensor) -> Tensor:
-        """Give the distance of every pair: `(b, c, n, p)`."""
+        """Give the distance of every pair: `(c, n, p, b)`."""
         return self.pairwise(self.features(inter), self.features(intra))
 
 
-def _centred(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Subtract the common mean: the products below become as small as their sum, so that nothing cancels."""
-    a_mean, b_mean = (
-        0.5 * (x.mean(-2, keepdim=True) + y.mean(-2, keepdim=True)) for x, y in zip(one, other, strict=True)
-    )
-    return one[0] - a_mean, one[1] - b_mean, other[0] - a_mean, other[1] - b_mean
-
-
-def _product_pairwise(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
+def _product_pairwise(one: Pair, other: Pair) -> Tensor:
     """Give sum_d (a_n - a_p)(b_n - b_p) for every pair of patch n and step p."""
-    a_n, b_n, a_p, b_p = _centred(one, other)
-    own = (a_n * b_n).sum(-1).unsqueeze(-1) + (a_p * b_p).sum(-1).unsqueeze(-2)
-    cross = a_n @ b_p.transpose(-1, -2) + b_n @ a_p.transpose(-1, -2)
+    # The common mean is subtracted first: the products become as small as their sum, so that nothing cancels.
+    a_mean, b_mean = (
+        0.5 * (x.mean(1, keepdim=True) + y.mean(1, keepdim=True)) for x, y in zip(one, other, strict=True)
+    )
+    a_n, b_n, a_p, b_p = one[0] - a_mean, one[1] - b_mean, other[0] - a_mean, other[1] - b_mean
+    own = (a_n * b_n).sum(-1).unsqueeze(2) + (a_p * b_p).sum(-1).unsqueeze(1)
+    cross = torch.einsum("cnbd,cpbd->cnpb", a_n, b_p) + torch.einsum("cnbd,cpbd->cnpb", b_n, a_p)
     return (own - cross).clamp_min(0)  # rounding may leave a value a hair under zero
 
 
-def _product_mean(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
+def _product_mean(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> Tensor:
     """Give the mean of `_product_pairwise`: the cross terms are products of means."""
-    a_n, b_n, a_p, b_p = _centred(one, other)
-    own = (a_n * b_n).sum(-1).mean(-1) + (a_p * b_p).sum(-1).mean(-1)
-    cross = (a_n.mean(-2) * b_p.mean(-2)).sum(-1) + (b_n.mean(-2) * a_p.mean(-2)).sum(-1)
-    return (own - cross).mean()
+    (own, a_mean, b_mean), (other_own, a_other, b_other) = one, other
+    pairs = a_mean.shape[0] * a_mean.shape[1]
+    return own + other_own - ((a_mean * b_other).sum() + (b_mean * a_other).sum()) / pairs
 
 
-def _kl_features(view: Tensor) -> tuple[Tensor, Tensor]:
+def _kl_features(view: Tensor) -> Pair:
     logs = view.log_softmax(-1)
     return logs.exp(), logs
+
+
+class _KLSummary(torch.autograd.Function):
+    """Mean of sum_d p log p, and the means of p and log p over the patches, `(c, b, d)`."""
+
+    @staticmethod
+    def forward(ctx: Any, view: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        p, logs = _kl_features(view)
+        ctx.save_for_backward(p, logs)
+        return (p * logs).sum() / p[..., 0].numel(), p.mean(1), logs.mean(1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        p, logs = ctx.saved_tensors
+        own, of_p, of_logs = gradients[0] / p[..., 0].numel(), gradients[1] / p.shape[1], gradients[2] / p.shape[1]
+        lower = torch.addcmul((own + of_p).unsqueeze(1), logs, own).mul_(p).add_(of_logs.unsqueeze(1))
+        return lower.addcmul_(p, lower.sum(-1, keepdim=True), value=-1)
+
+
+def _kl_summary(view: Tensor) -> tuple[Tensor, ...]:
+    found: tuple[Tensor, ...] = _KLSummary.apply(view)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _l2_summary(view: Tensor) -> tuple[Tensor, ...]:
+    scaled, _ = _l2_features(view)
+    mean = scaled.mean(1)
+    return scaled.square().sum() / scaled[..., 0].numel(), mean, mean
 
 
 def _l2_features(view: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,32 +100,37 @@ def _l2_features(view: Tensor) -> tuple[Tensor, Tensor]:
     return scaled, scaled
 
 
-def _jsd_pairwise(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
-    (p, log_p), (q, log_q) = (x.unsqueeze(-2) for x in one), (x.unsqueeze(-3) for x in other)  # b c n 1 d, b c 1 p d
+def _jsd_pairwise(one: Pair, other: Pair) -> Tensor:
+    (p, log_p), (q, log_q) = (x.unsqueeze(2) for x in one), (x.unsqueeze(1) for x in other)  # c n 1 b d, c 1 p b d
     middle = (0.5 * (p + q)).log()
     return 0.5 * (p * (log_p - middle) + q * (log_q - middle)).sum(-1)
 
 
-def _wasserstein_features(view: Tensor) -> tuple[Tensor, Tensor]:
+def _wasserstein_features(view: Tensor) -> Pair:
     cumulated = view.softmax(-1).cumsum(-1)
     return cumulated, cumulated
 
 
-def _wasserstein_pairwise(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
-    return (one[0].unsqueeze(-2) - other[0].unsqueeze(-3)).abs().sum(-1)
+def _wasserstein_pairwise(one: Pair, other: Pair) -> Tensor:
+    return (one[0].unsqueeze(2) - other[0].unsqueeze(1)).abs().sum(-1)
+
+
+def _by_pairs(features: Callable[[Tensor], Pair], pairwise: Callable[[Pair, Pair], Tensor]) -> Distance:
+    """Give a distance whose mean has no shorter way than over all pairs."""
+    return Distance(
+        features, pairwise, features, lambda one, other: pairwise(cast("Pair", one), cast("Pair", other)).mean()
+    )
 
 
 DISTANCES: dict[str, Distance] = {
     # Symmetric Kullback-Leibler divergence of the softmax over features: sum_d (p - q)(log p - log q).
-    "kl": Distance(_kl_features, _product_pairwise, _product_mean),
+    "kl": Distance(_kl_features, _product_pairwise, _kl_summary, _product_mean),
     # Jensen-Shannon divergence of the softmax over features.
-    "jsd": Distance(_kl_features, _jsd_pairwise, lambda one, other: _jsd_pairwise(one, other).mean()),
+    "jsd": _by_pairs(_kl_features, _jsd_pairwise),
     # Mean squared difference of the features themselves.
-    "l2": Distance(_l2_features, _product_pairwise, _product_mean),
+    "l2": Distance(_l2_features, _product_pairwise, _l2_summary, _product_mean),
     # Earth mover's distance of the softmax over features, a step from one feature to the next costing one.
-    "wasserstein": Distance(
-        _wasserstein_features, _wasserstein_pairwise, lambda one, other: _wasserstein_pairwise(one, other).mean()
-    ),
+    "wasserstein": _by_pairs(_wasserstein_features, _wasserstein_pairwise),
 }
 
 
@@ -147,34 +182,40 @@ def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
     distance, c = DISTANCES[config.distance], config.constraint
     adversarial = config.objective == "adversarial"
 
-    def contrast(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
+    def contrast(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> Tensor:
         value = distance.mean(one, other)
         return value - value.detach() if adversarial else value + value.detach()
 
-    def turned(view: Tensor) -> Tensor:
-        return 2 * view.detach() - view if adversarial else view
+    def turned(view: Tensor) -> tuple[Tensor, ...]:
+        found = distance.summary(view)
+        return tuple(2 * part.detach() - part for part in found) if adversarial else found
 
-    inter, intra = distance.features(out.inter), distance.features(turned(out.intra))
+    inter, intra = distance.summary(out.inter), turned(out.intra)
     if c == 0 or out.inter_projected is None or out.intra_projected is None:
         return contrast(inter, intra)
-    inter_projected = distance.features(out.inter_projected)
-    intra_projected = distance.features(turned(out.intra_projected))
+    inter_projected, intra_projected = distance.summary(out.inter_projected), turned(out.intra_projected)
     constraint = contrast(inter_projected, intra) + contrast(inter, intra_projected)
     return (1 - c) * contrast(inter, intra) + c * constraint
 
 
-def discrepancy(outputs: Sequence[ScaleOutput], distance: str) -> Tensor:
-    """Give the distance between the views at every step, averaged over scales: `(b, t, c)`, one channel when pooled.
+def discrepancy(outputs: Sequence[ScaleOutput], distance: str, steps: int | None = None) -> Tensor:
+    """Give the distance of the views at the newest steps, averaged over scales: `(b, t, c)`, one channel if pooled.
 
     Step t lies in patch t // P at position t % P: the inter-patch view is repeated inside each patch and the
     intra-patch view tiled over the patches, without making either copy.
     """
     measure = DISTANCES[distance]
-    per_scale = [measure(out.inter, out.intra).flatten(2) for out in outputs]  # b c (n p)
-    return torch.stack(per_scale).mean(0).transpose(1, 2)
+    per_scale = []
+    for out in outputs:
+        patches, size = out.inter.shape[1], out.intra.shape[1]
+        wanted = patches * size if steps is None else steps
+        newest = out.inter[:, patches - math.ceil(wanted / size) :]  # the patches that hold them
+        per_scale.append(measure(newest, out.intra).flatten(1, 2)[:, -wanted:])  # c (n p) b
+    return torch.stack(per_scale).mean(0).permute(2, 1, 0)
 
 
-def residual(outputs: Sequence[ScaleOutput], target: Tensor) -> Tensor:
-    """Give the absolute error of the mean reconstruction of all scales: `(b, t, c)`."""
-    reconstruction = torch.stack([out.reconstruction for out in outputs]).mean(0)
-    return (target - reconstruction).abs()
+def residual(outputs: Sequence[ScaleOutput], target: Tensor, steps: int | None = None) -> Tensor:
+    """Give the absolute error of the mean reconstruction of all scales at the newest steps: `(b, t, c)`."""
+    newest = slice(None if steps is None else -steps, None)
+    reconstruction = torch.stack([out.reconstruction[:, newest] for out in outputs]).mean(0)
+    return (target[:, newest] - reconstruction).abs()
