@@ -15,9 +15,12 @@ from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
 from patchad.scoring import Score, ScoreRule
+from patchad.threads import side_by_side
 from patchad.training import Goal
 from patchad.windows import Fold, shrink_window
 
+CACHED_VALUES = 300_000
+"""Values of both views of a few windows that fit into the nearest memory of a core."""
 CALIBRATION_VALUES = 6_000_000
 """Values of held-out windows at most that the scales of the score are learned from."""
 
@@ -188,9 +191,14 @@ class PatchAD(NeuralDetector):
 
     def _goals(self, net: nn.Module) -> list[Goal]:
         self._asked = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
-        return super()._goals(net)
+        return [Goal(list(net.parameters()), self._loss, together=self._at_once(), recordable=True)]
 
-    def _loss(self, net: PatchADNet, batch: Tensor) -> Tensor:
+    def _at_once(self) -> int:
+        """Give how many windows a core works on at once: as many as its nearest memory holds."""
+        places = sum(self.window_ // size + size for size in self.patch_sizes_) / len(self.patch_sizes_)
+        return max(int(CACHED_VALUES / (places * len(self.channels_) * self.d_model)), 1)
+
+    def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._asked)
 
     def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
@@ -201,7 +209,7 @@ class PatchAD(NeuralDetector):
         """Learn the scales of the score from windows taken evenly from these series."""
         most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
-        parts = [self._evidence(some, self.window_) for some in torch.split(windows, self._together())]
+        parts = [self._evidence_apart(some, self.window_) for some in torch.split(windows, self._together())]
         residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         orientation = self.orientation or (1 if self.objective == "agreement" else -1)
         return ScoreRule.fit(self.score, orientation, residuals, distances)
@@ -217,8 +225,16 @@ class PatchAD(NeuralDetector):
             distances = discrepancy(outputs, self.distance, steps)
         return errors.cpu().numpy(), distances.cpu().numpy()
 
+    def _evidence_apart(self, windows: Tensor, steps: int) -> tuple[FloatArray, FloatArray]:
+        """Give the evidence of many windows, a few at a time on each core."""
+        if self.device_.type != "cpu":
+            return self._evidence(windows, steps)
+        parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._at_once()))
+        residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        return residuals, distances
+
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        evidence = self._evidence(torch.from_numpy(windows), steps)
+        evidence = self._evidence_apart(torch.from_numpy(windows), steps)
         return self.rule_.scores(*evidence), self.rule_.blame(*evidence) if explain else None
 
     # -- file ------------------------------------------------------------------------------------------------------

@@ -6,12 +6,18 @@ between them a few passes over memory, in place where no gradient is wanted.
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+logger = logging.getLogger(__name__)
+
+SCORING, TRAINING = "tf32x3", "tf32"
+"""How a GPU multiplies: in three parts, as good as single precision; or in one, with ten bits, which training takes."""
 EPSILON = 1e-5
 """Added to the variance, as LayerNorm does."""
 Activation = Literal["gelu", "relu"]
@@ -21,7 +27,7 @@ class Folded(NamedTuple):
     """A mixer's weights, ready to be applied."""
 
     widen: Tensor
-    """(hidden, axis), the first matrix times the norm's scale."""
+    """(hidden, axis), the first matrix times the norm's scale and the root of the axis: see `_normal`."""
     shift: Tensor
     """(hidden,), what the norm's shift and the first bias come to."""
     narrow: Tensor
@@ -33,7 +39,7 @@ class Folded(NamedTuple):
 def fold(norm: nn.LayerNorm, widen: nn.Linear, narrow: nn.Linear) -> Folded:
     """Bring the weights of a mixer into the form that `mix` takes."""
     shift = torch.addmv(widen.bias, widen.weight, norm.bias)
-    return Folded(widen.weight * norm.weight, shift, narrow.weight, narrow.bias)
+    return Folded(widen.weight * (norm.weight * widen.in_features**0.5), shift, narrow.weight, narrow.bias)
 
 
 class Part(NamedTuple):
@@ -63,11 +69,30 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
         weights = [tensor for part in parts for tensor in part.weights]
         mixed: Tensor = _Mix.apply(x, axis, bounds, activation, *weights)  # type: ignore[no-untyped-call]
         return mixed
+    last, kernels = axis == 3, _kernels(x)
     for part in parts:
-        seen, last = _seen(x, axis, part.start, part.stop), axis == 3
+        seen = _seen(x, axis, part.start, part.stop)
+        if kernels is not None and part.weights.widen.shape[1] <= kernels.WIDEST_AXIS:
+            kernels.forward(seen, seen, last, part.weights, gelu=activation == "gelu", precision=SCORING)
+            continue
         hidden = _activated(_before(_normal(seen, last)[0], part.weights, last), activation, in_place=True)
         _residual(seen, hidden, part.weights, last, seen)
     return x
+
+
+def _kernels(x: Tensor) -> Any:
+    """Give the module with kernels for the device of x, or None."""
+    return _gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+
+
+@functools.cache
+def _gpu_kernels() -> Any:
+    try:
+        from patchad import mixing_triton
+    except ImportError:
+        logger.info("triton is not installed; the net runs on the GPU without its own kernels, at a lower speed")
+        return None
+    return mixing_triton
 
 
 def _seen(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
@@ -81,10 +106,14 @@ def _seen(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
 
 
 def _normal(x: Tensor, last: bool) -> tuple[Tensor, Tensor]:
-    """Bring x to mean zero and variance one along the axis; give it, and what it was multiplied by."""
+    """Bring x to sum zero and sum of squares one along the axis; give it, and what it was multiplied by.
+
+    LayerNorm brings the mean of the squares to one; the difference, a root, is in the first matrix.
+    """
     along = -1 if last else -2
-    centred = x - x.mean(along, keepdim=True)
-    scale = centred.square().mean(along, keepdim=True).add_(EPSILON).rsqrt_()
+    size = x.shape[along]
+    centred = torch.sub(x, x.sum(along, keepdim=True), alpha=1 / size)
+    scale = centred.square().sum(along, keepdim=True).add_(size * EPSILON).rsqrt_()
     return centred.mul_(scale), scale
 
 
@@ -124,17 +153,21 @@ class _Mix(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, axis: int, bounds: list[tuple[int, int]], activation: Activation, *weights: Tensor
     ) -> Tensor:
-        last = axis == 3
-        ctx.axis, ctx.bounds, ctx.activation = axis, bounds, activation
+        ctx.axis, ctx.bounds, ctx.activation, ctx.kernels = axis, bounds, activation, _kernels(x)
+        last, gelu = axis == 3, activation == "gelu"
         mixed = torch.empty_like(x)
         saved: list[Tensor] = []
         for number, (start, stop) in enumerate(bounds):
             folded = Folded(*weights[4 * number : 4 * number + 4])
-            seen = _seen(x, axis, start, stop)
+            seen, out = _seen(x, axis, start, stop), _seen(mixed, axis, start, stop)
+            if ctx.kernels is not None and len(folded.shift) <= ctx.kernels.WIDEST_TRAINED:
+                ctx.kernels.forward(seen, out, last, folded, gelu=gelu, precision=TRAINING)
+                saved += [x, *folded]
+                continue
             normal, scale = _normal(seen, last)
             before = _before(normal, folded, last)
             hidden = _activated(before, activation, in_place=False)
-            _residual(seen, hidden, folded, last, _seen(mixed, axis, start, stop))
+            _residual(seen, hidden, folded, last, out)
             saved += [normal, scale, before, hidden, folded.widen, folded.narrow]
         ctx.save_for_backward(*saved)
         return mixed
@@ -143,11 +176,17 @@ class _Mix(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         upper = gradients[0].contiguous()
         lower = torch.empty_like(upper)
+        last, gelu = ctx.axis == 3, ctx.activation == "gelu"
         found: list[Tensor] = []
-        for number, (start, stop) in enumerate(ctx.bounds):
-            seen = [_seen(tensor, ctx.axis, start, stop) for tensor in (upper, lower)]
-            saved = ctx.saved_tensors[6 * number : 6 * number + 6]
-            found += _backward(*seen, *saved, last=ctx.axis == 3, activation=ctx.activation)
+        saved = list(ctx.saved_tensors)
+        for start, stop in ctx.bounds:
+            above, below = (_seen(tensor, ctx.axis, start, stop) for tensor in (upper, lower))
+            if saved[0].ndim == 4:  # x itself: the kernels work the rest out again
+                seen, weights, saved = _seen(saved[0], ctx.axis, start, stop), saved[1:5], saved[5:]
+                found += ctx.kernels.backward(seen, above, below, last, weights, gelu=gelu, precision=TRAINING)
+            else:
+                kept, saved = saved[:6], saved[6:]
+                found += _backward(above, below, *kept, last=last, activation=ctx.activation)
         return lower, None, None, None, *found
 
 
@@ -175,9 +214,9 @@ def _backward(
         inner *= before > 0
     of_widen, of_shift = _products(inner, normal, last), inner.sum(rest)
     passed = inner @ widen if last else _left(widen.T.contiguous(), inner)
-    # The norm holds mean and variance still: whatever would move them is taken off.
-    mean, variance = passed.mean(along, keepdim=True), (passed * normal).mean(along, keepdim=True)
-    passed.addcmul_(normal, variance, value=-1).sub_(mean)
+    # The norm holds sum and sum of squares still: whatever would move them is taken off.
+    total, squares = passed.sum(along, keepdim=True), (passed * normal).sum(along, keepdim=True)
+    passed.addcmul_(normal, squares, value=-1).sub_(total, alpha=1 / normal.shape[along])
     torch.addcmul(upper, passed, scale, out=lower)
     return of_widen, of_shift, of_narrow, of_bias
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from patchad.containers import FloatArray
 from patchad.errors import InputError
+from patchad.threads import side_by_side
 from patchad.windows import WindowSampler
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,10 @@ CHECK_EVERY = 50
 """Steps between two looks at the held-out windows."""
 PATIENCE = 4
 """Looks without a better loss after which training stops."""
+WARM_UP = 3
+"""Steps on a GPU before one is recorded."""
+ROWS_TOGETHER = 100_000
+"""Rows that are scaled at once."""
 HELD_OUT_WINDOWS = 128
 """Held-out windows that are looked at; more say little more and cost training time."""
 
@@ -56,6 +61,10 @@ class Goal:
     parameters: list[nn.Parameter]
     loss: Loss
     """`loss(net, batch)`, the mean loss of a batch `(b, t, c)`."""
+    together: int | None = None
+    """Where the loss is a mean over windows: how many of them to work on at once on a CPU, a core each."""
+    recordable: bool = False
+    """Whether every call runs the same operations, none of them random: a GPU then replays the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +113,32 @@ def train(
         Called with every `Progress`, and with a NaN `held_out` on the steps between two looks.
     """
     net.to(device).train()
-    optimizers = [torch.optim.Adam(goal.parameters, lr=config.learning_rate) for goal in goals]
+    fused = True if device.type == "cuda" else None
+    optimizers = [
+        torch.optim.Adam(goal.parameters, lr=config.learning_rate, fused=fused, capturable=bool(fused))
+        for goal in goals
+    ]
     steps = planned_steps(len(windows), config)
     checks = _batches(_even(held_out), scale, config.batch_size, device)
+    draw = _on_device(windows, scale, device) if device.type == "cuda" else _drawn(windows, scale)
+    take = _Step(net, goals, optimizers)
     history: list[Progress] = []
-    best, best_state, began = math.inf, None, time.monotonic()
-    recent: list[float] = []
+    best, best_state, began, stale = math.inf, None, time.monotonic(), 0
+    recent, since = torch.zeros((), device=device), 0
     for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
-        batch = torch.from_numpy(scale(windows[chosen])).to(device)
-        values = [_step(net, goal.loss, optimizer, batch) for goal, optimizer in zip(goals, optimizers, strict=True)]
-        recent.append(float(values[0]))
+        recent += take(draw(chosen))
+        since += 1
         look = step % CHECK_EVERY == 0 or step == steps
+        if not look and watch is None:
+            continue  # without a question no answer is waited for
         held = _mean_loss(net, goals[0].loss, checks) if look else math.nan
-        progress = Progress(step, steps, float(np.mean(recent)), held, time.monotonic() - began)
+        progress = Progress(step, steps, float(recent) / since, held, time.monotonic() - began)
         if watch is not None:
             watch(progress)
         if not look:
             continue
         history.append(progress)
-        recent = []
+        recent, since = torch.zeros_like(recent), 0
         logger.debug("step %d of %d: loss %.5f, held out %.5f", step, steps, progress.loss, held)
         if not checks:
             continue
@@ -139,12 +155,92 @@ def train(
     return history
 
 
-def _step(net: nn.Module, loss: Loss, optimizer: torch.optim.Optimizer, batch: Tensor) -> Tensor:
-    net.zero_grad(set_to_none=True)
-    value = loss(net, batch)
-    value.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return value.detach()
+class _Step:
+    """A step towards every goal; on a GPU recorded where all goals allow it, and replayed for batches of that shape."""
+
+    def __init__(self, net: nn.Module, goals: Sequence[Goal], optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        self._net, self._goals, self._optimizers = net, goals, optimizers
+        self._recordable = all(goal.recordable for goal in goals)
+        self._taken = 0
+        self._record: tuple[torch.cuda.CUDAGraph, Tensor, Tensor] | None = None
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """Train on a batch; give the loss of the first goal before it."""
+        if not batch.is_cuda or not self._recordable:
+            return self._take(batch)
+        if self._record is None and self._taken >= WARM_UP:
+            self._record_step(batch)
+        if self._record is not None and self._record[1].shape == batch.shape:
+            graph, place, value = self._record
+            place.copy_(batch)
+            graph.replay()
+            return value
+        self._taken += 1
+        # Off the main stream, as torch asks of what is run before a recording.
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            value = self._take(batch)
+        torch.cuda.current_stream().wait_stream(stream)
+        return value
+
+    def _take(self, batch: Tensor) -> Tensor:
+        values = []
+        for goal, optimizer in zip(self._goals, self._optimizers, strict=True):
+            self._net.zero_grad(set_to_none=True)
+            values.append(_gradients(self._net, goal, batch))
+            optimizer.step()
+        return values[0]
+
+    def _record_step(self, batch: Tensor) -> None:
+        place, graph = batch.clone(), torch.cuda.CUDAGraph()
+        self._net.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            value = self._take(place)
+        self._record = (graph, place, value)
+
+
+def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
+    """Set the gradients of the goal's parameters; give its loss."""
+    if batch.is_cuda or goal.together is None or len(batch) <= goal.together:
+        value = goal.loss(net, batch)
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach()
+    # Parts of one size whatever the number of cores, so that the result does not depend on it.
+    parts = torch.split(batch, goal.together)
+
+    def work(part: Tensor) -> tuple[Tensor, ...]:
+        value = goal.loss(net, part)
+        found = torch.autograd.grad(value, goal.parameters, materialize_grads=True)
+        return value.detach(), *found
+
+    shares = [len(part) / len(batch) for part in parts]
+    results = [[share * one for one in result] for share, result in zip(shares, side_by_side(work, parts), strict=True)]
+    for number, parameter in enumerate(goal.parameters, start=1):
+        parameter.grad = sum((result[number] for result in results), torch.zeros_like(parameter))
+    return sum((result[0] for result in results), torch.zeros(()))
+
+
+def _drawn(windows: WindowSampler, scale: Scaler) -> Callable[[NDArray[np.intp]], Tensor]:
+    return lambda chosen: torch.from_numpy(scale(windows[chosen]))
+
+
+def _on_device(windows: WindowSampler, scale: Scaler, device: torch.device) -> Callable[[NDArray[np.intp]], Tensor]:
+    """Put the series on the device once, and cut windows out of it there."""
+    rows = torch.cat(
+        [
+            torch.from_numpy(scale(values[first : first + ROWS_TOGETHER])).to(device)
+            for values in windows.series
+            for first in range(0, len(values), ROWS_TOGETHER)
+        ]
+    )
+    steps = torch.arange(windows.window, device=device)
+
+    def draw(chosen: NDArray[np.intp]) -> Tensor:
+        first = torch.from_numpy(windows.places(chosen)).to(device, non_blocking=True)
+        return rows[first[:, None] + steps]
+
+    return draw
 
 
 def find_device(device: str) -> torch.device:

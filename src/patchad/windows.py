@@ -154,12 +154,19 @@ class WindowSampler:
     """
 
     def __init__(self, series: Sequence[FloatArray], window: int, stride: int = 1) -> None:
-        usable = [values for values in series if len(values) >= window]
-        self._views = [views(values, window)[::stride] for values in usable]
+        self.series = [values for values in series if len(values) >= window]
+        self.window, self.stride = window, stride
+        self._views = [views(values, window)[::stride] for values in self.series]
         self._bounds = np.cumsum([0, *(len(view) for view in self._views)])
 
     def __len__(self) -> int:
         return int(self._bounds[-1])
+
+    def places(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Give the first row of each of these windows, all series being laid end to end."""
+        which = np.searchsorted(self._bounds, numbers, side="right") - 1
+        before = np.cumsum([0, *(len(values) for values in self.series)])
+        return np.asarray(before[which] + (numbers - self._bounds[which]) * self.stride)
 
     def __getitem__(self, numbers: NDArray[np.integer]) -> FloatArray:
         """Copy these windows out: `(window, step, channel)`."""

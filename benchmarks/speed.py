@@ -1,0 +1,235 @@
+"""How fast PatchAD trains and scores, beside its plain twin and beside what arithmetic alone would take.
+
+    python benchmarks/speed.py [--device cuda] [--threads 2] [--channels 51] [--json FILE]
+
+Everything is timed in one process, each case in turn, round after round, and the best round counts: other work on the
+machine slows a round, nothing speeds one up. The floor is the counted floating-point operations of the plain net over
+the measured rate of a large matrix product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from tests.reference.net_slow import PlainNet, plain_discrepancy, plain_loss
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from patchad import PatchAD
+from patchad.model import PatchADNet
+from patchad.objective import discrepancy, residual
+from patchad.threads import side_by_side
+from patchad.training import _Step
+
+WINDOW = 105
+BATCHES = (1, 128, 1024)
+TRAINED = {"paper": 128, "default": 32}
+
+
+class Case:
+    """One net at one size: its plain twin, its own code, both with the same weights."""
+
+    def __init__(self, preset: str, channels: int, device: torch.device) -> None:
+        self.detector = PatchAD.paper() if preset == "paper" else PatchAD()
+        self.detector.channels_ = tuple(map(str, range(channels)))
+        self.detector.window_, self.detector.patch_sizes_ = WINDOW, (3, 5)
+        self.detector.device_ = device
+        self.preset, self.channels, self.device = preset, channels, device
+        torch.manual_seed(0)
+        config = self.detector._net_config(WINDOW, (3, 5))
+        self.net = PatchADNet(config).to(device)
+        self.plain = PlainNet(config).to(device)
+        self.plain.load_state_dict(self.net.state_dict())
+        self.detector.net_ = self.net
+        self.reconstruct = self.detector.score != "discrepancy"
+        self.steps = self.detector.hop
+        self.batch = torch.randn(max(BATCHES), WINDOW, channels, device=device)
+
+    def score(self, size: int, dtype: torch.dtype = torch.float32) -> Callable[[], object]:
+        """Give a call that scores `size` windows with our code, as `decision_function` does."""
+        windows = self.batch[:size]
+
+        def some(part: Tensor) -> tuple[Tensor, ...]:
+            with torch.inference_mode():
+                outputs = self.net(part, project=False, reconstruct=self.reconstruct)
+                found = (discrepancy(outputs, "kl", self.steps),)
+                return (*found, residual(outputs, part, self.steps)) if self.reconstruct else found
+
+        if self.device.type == "cuda":
+            return lambda: some(windows)
+        return lambda: side_by_side(some, torch.split(windows, self.detector._at_once()))
+
+    def score_plain(self, size: int) -> Callable[[], object]:
+        """Give a call that scores `size` windows module by module."""
+        windows = self.batch[:size]
+
+        def all_at_once() -> None:
+            with torch.inference_mode():
+                for part in torch.split(windows, 128):
+                    plain_discrepancy(self.plain(part), "kl")
+
+        return all_at_once
+
+    def train(self) -> Callable[[], object]:
+        """Give a call that takes one training step with our code."""
+        detector = self.detector
+        goal = detector._goals(self.net)[0]
+        cuda = self.device.type == "cuda"
+        optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-5, fused=cuda or None, capturable=cuda)
+        step = _Step(self.net, [goal], [optimizer])
+        batch = self.batch[: TRAINED[self.preset]]
+        return lambda: step(batch)
+
+    def train_plain(self) -> Callable[[], object]:
+        """Give a call that takes one training step module by module."""
+        optimizer = torch.optim.Adam(self.plain.parameters(), lr=1e-5)
+        batch = self.batch[: TRAINED[self.preset]]
+
+        def step() -> None:
+            optimizer.zero_grad()
+            outputs = self.plain(batch)
+            plain_loss(outputs, batch, "kl", self.detector.objective, self.detector.constraint).backward()
+            optimizer.step()
+
+        return step
+
+    def flops(self) -> float:
+        """Count the operations of one window, forward, in the plain net."""
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            self.plain(self.batch[:1])
+        return float(counter.get_total_flops())
+
+    def worst_difference(self) -> float:
+        """Give the largest relative difference of a distance between the views, ours against the plain one."""
+        windows = self.batch[:64]
+        with torch.inference_mode():
+            ours = discrepancy(self.net(windows, project=False), "kl")
+            plain = plain_discrepancy(self.plain(windows), "kl")
+        return float(((ours - plain).abs() / plain.abs().clamp_min(1e-3 * float(plain.mean()))).max())
+
+
+def timed(calls: dict[str, Callable[[], object]], device: torch.device, seconds: float) -> dict[str, float]:
+    """Time calls in turn; give the best time of each."""
+
+    def once(call: Callable[[], object]) -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        began = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+    for call in calls.values():
+        for _ in range(5 if device.type == "cuda" else 1):
+            once(call)
+    best = dict.fromkeys(calls, float("inf"))
+    until, rounds = time.monotonic() + seconds, 0
+    while rounds < 3 or time.monotonic() < until:
+        for name, call in calls.items():
+            best[name] = min(best[name], once(call))
+        rounds += 1
+    return best
+
+
+def rates(device: torch.device) -> dict[str, float]:
+    """Measure a large matrix product, in FLOP/s, and a large copy, in bytes/s."""
+    size = 8192 if device.type == "cuda" else 1024
+    one, other = (torch.randn(size, size, device=device) for _ in range(2))
+    block = torch.empty(2**28 if device.type == "cuda" else 2**24, device=device)
+    target = torch.empty_like(block)
+    found = timed({"matmul": lambda: one @ other, "copy": lambda: target.copy_(block)}, device, 2)
+    return {"matmul": 2 * size**3 / found["matmul"], "copy": 8 * block.numel() / found["copy"]}
+
+
+def measure(case: Case, rate: dict[str, float], seconds: float) -> dict[str, object]:
+    """Time one case; rates are windows per second."""
+    large = BATCHES[-1] if case.device.type == "cuda" or case.preset == "default" else 256
+    calls = {
+        "score_1": case.score(1),
+        "score_plain_1": case.score_plain(1),
+        "score_128": case.score(128),
+        "score_plain_128": case.score_plain(128),
+        "score_large": case.score(large),
+        "score_plain_large": case.score_plain(large),
+        "train": case.train(),
+        "train_plain": case.train_plain(),
+    }
+    best = timed(calls, case.device, seconds)
+    size = {"1": 1, "128": 128, "large": large}
+    per_second = {
+        name: (TRAINED[case.preset] if name.startswith("train") else size[name.rsplit("_", 1)[1]]) / spent
+        for name, spent in best.items()
+    }
+    flops = case.flops()
+    return {
+        "preset": case.preset,
+        "channels": case.channels,
+        "parameters": sum(p.numel() for p in case.net.parameters()),
+        "windows_per_second": per_second,
+        "rows_per_second": per_second["score_large"] * case.steps,
+        "flops": flops,
+        "floor_score": rate["matmul"] / flops,
+        "floor_train": rate["matmul"] / (3 * flops),
+        "worst_difference": case.worst_difference(),
+        "peak_memory": torch.cuda.max_memory_allocated() if case.device.type == "cuda" else None,
+    }
+
+
+def table(results: list[dict[str, object]]) -> str:
+    """Write the results as Markdown."""
+    head = (
+        "| preset | channels | parameters | training: plain | ours | ratio | of the floor | scoring, batch 128: plain | ours | ratio "
+        "| of the floor | scoring, large batch: ours | rows/s | one window, ms: plain | ours |"
+    )
+    lines = [head, "|" + " --- |" * 15]
+    for r in results:
+        w: dict[str, float] = r["windows_per_second"]  # type: ignore[assignment]
+        lines.append(
+            f"| {r['preset']} | {r['channels']} | {r['parameters']:,} | {w['train_plain']:,.0f} | {w['train']:,.0f} "
+            f"| {w['train'] / w['train_plain']:.1f} | {w['train'] / r['floor_train']:.0%} | {w['score_plain_128']:,.0f} "
+            f"| {w['score_128']:,.0f} | {w['score_128'] / w['score_plain_128']:.1f} | {w['score_128'] / r['floor_score']:.0%} "
+            f"| {w['score_large']:,.0f} | {r['rows_per_second']:,.0f} | {1e3 / w['score_plain_1']:.2f} | {1e3 / w['score_1']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--channels", type=int, nargs="*", default=[1, 25, 51, 123])
+    parser.add_argument("--presets", nargs="*", default=["paper", "default"])
+    parser.add_argument("--seconds", type=float, default=20, help="of timing for each case")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device = torch.device(options.device)
+    name = torch.cuda.get_device_name() if device.type == "cuda" else f"{platform.processor() or platform.machine()}"
+    rate = rates(device)
+    print(
+        f"{name}, torch {torch.__version__}, {options.threads} threads; large matrix product "
+        f"{rate['matmul'] / 1e9:,.0f} GFLOP/s, copy {rate['copy'] / 1e9:,.0f} GB/s"
+    )
+    results = []
+    for preset in options.presets:
+        for channels in options.channels:
+            if device.type == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+            results.append(measure(Case(preset, channels, device), rate, options.seconds))
+            print(table(results[-1:]).splitlines()[-1], flush=True)
+    print(table(results))
+    if options.json is not None:
+        options.json.write_text(
+            json.dumps({"hardware": name, "torch": torch.__version__, "rates": rate, "results": results})
+        )
+
+
+if __name__ == "__main__":
+    main()
