@@ -76,6 +76,11 @@ class Mixer(nn.Module):
         self.narrow = nn.Linear(hidden, width)
         self._kept: tuple[tuple[int, ...], Folded] | None = None
 
+    def train(self, mode: bool = True) -> Mixer:  # noqa: FBT001, FBT002 - torch's own signature
+        """Forget what was folded: a step that a GPU replays changes weights unseen."""
+        self._kept = None
+        return super().train(mode)
+
     def folded(self) -> Folded:
         """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
         if torch.is_grad_enabled():
