@@ -6,14 +6,25 @@ from collections.abc import Mapping
 
 from patchad.baselines.forecast import CNN
 from patchad.baselines.random import RandomScore
-from patchad.baselines.simple import LastDifference, SensorRange
-from patchad.baselines.subsequences import SubPCA
+from patchad.baselines.rowwise import LOF, OCSVM, IForest, RowPCA
+from patchad.baselines.simple import LastDifference, MovingZScore, SensorRange
+from patchad.baselines.subsequences import KMeansAD, MatrixProfile, SubIForest, SubKNN, SubOCSVM, SubPCA
 from patchad.detector import Detector
 
 BASELINES: Mapping[str, type[Detector]] = {
     "random": RandomScore,
     "last_difference": LastDifference,
     "sensor_range": SensorRange,
+    "moving_zscore": MovingZScore,
+    "lof": LOF,
+    "ocsvm": OCSVM,
+    "iforest": IForest,
+    "pca": RowPCA,
     "sub_pca": SubPCA,
+    "ocsvm_sub": SubOCSVM,
+    "iforest_sub": SubIForest,
+    "sub_knn": SubKNN,
+    "kmeans_ad": KMeansAD,
+    "matrix_profile": MatrixProfile,
     "cnn": CNN,
 }
