@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from patchad.baselines.forecast import CNN
 from patchad.baselines.random import RandomScore
+from patchad.baselines.regressions import GBRT, VAR, Autoregression
 from patchad.baselines.rowwise import LOF, OCSVM, IForest, RowPCA
 from patchad.baselines.simple import LastDifference, MovingZScore, SensorRange
 from patchad.baselines.subsequences import KMeansAD, MatrixProfile, SubIForest, SubKNN, SubOCSVM, SubPCA
@@ -26,5 +27,8 @@ BASELINES: Mapping[str, type[Detector]] = {
     "sub_knn": SubKNN,
     "kmeans_ad": KMeansAD,
     "matrix_profile": MatrixProfile,
+    "var": VAR,
+    "autoregression": Autoregression,
+    "gbrt": GBRT,
     "cnn": CNN,
 }
