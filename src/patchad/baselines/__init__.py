@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchad.baselines.forecast import CNN
+from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
 from patchad.baselines.random import RandomScore
 from patchad.baselines.regressions import GBRT, VAR, Autoregression
 from patchad.baselines.rowwise import LOF, OCSVM, IForest, RowPCA
@@ -30,5 +31,8 @@ BASELINES: Mapping[str, type[Detector]] = {
     "var": VAR,
     "autoregression": Autoregression,
     "gbrt": GBRT,
+    "deep_svdd": DeepSVDD,
+    "autoencoder": AutoEncoder,
+    "deep_if": DeepIF,
     "cnn": CNN,
 }

@@ -96,11 +96,11 @@ class FlatModel(FlatDetector):
     kept: ClassVar[tuple[str, ...] | None] = None
 
     @abstractmethod
-    def _new(self, windows: int, values: int) -> Any:
+    def _new(self, windows: int, values: int, seed: int) -> Any:
         """Make the estimator for so many windows of so many values."""
 
     def _learn_flat(self, flat: FloatArray) -> None:
-        self.model_ = self._new(*flat.shape).fit(flat)
+        self.model_ = self._new(len(flat), flat.shape[1], self._seed()).fit(flat)
 
     def _strangeness(self, flat: FloatArray) -> FloatArray:
         """Score scaled windows `(b, t * c)`: `(b,)`."""
@@ -139,7 +139,7 @@ class SubOCSVM(FlatModel):
     max_windows: int = 2_000
     nu: float = 0.1
 
-    def _new(self, windows: int, values: int) -> OneClassSVM:  # noqa: ARG002 - the same for any size
+    def _new(self, windows: int, values: int, seed: int) -> OneClassSVM:  # noqa: ARG002 - the same for any size
         return OneClassSVM(nu=self.nu)
 
 
@@ -161,8 +161,8 @@ class SubIForest(FlatModel):
 
     trees: int = 100
 
-    def _new(self, windows: int, values: int) -> IsolationForest:  # noqa: ARG002 - the same for any size
-        return IsolationForest(n_estimators=self.trees, random_state=self._seed())
+    def _new(self, windows: int, values: int, seed: int) -> IsolationForest:  # noqa: ARG002 - the same for any size
+        return IsolationForest(n_estimators=self.trees, random_state=seed)
 
 
 # -- windows held against windows -------------------------------------------------------------------------------------
