@@ -207,9 +207,10 @@ class ReferenceDetector(FlatDetector):
 class SubKNN(ReferenceDetector):
     """Distance of a window to the k-th nearest window of train.
 
-    Ramaswamy et al., "Efficient Algorithms for Mining Outliers from Large Data Sets" (2000), on subsequences. The
-    search is exact over the windows learned from; these are thinned to `max_windows` for the budget, so that few of
-    them overlap almost wholly. The number of neighbours is that of TSB-AD (Liu and Paparrizos, 2024), the window ours.
+    Ramaswamy et al., "Efficient Algorithms for Mining Outliers from Large Data Sets" (2000), on subsequences, as in
+    TSB-AD (Liu and Paparrizos, "The Elephant in the Room", 2024), whose number of neighbours it has; but neighbours are
+    looked for in train, never in the series that is scored. The search is exact over the windows learned from, which
+    are thinned to `max_windows` for the budget. The window is ours.
 
     Parameters
     ----------
@@ -234,8 +235,7 @@ class KMeansAD(ReferenceDetector):
 
     Yairi et al., "Fault Detection by Mining Association Rules from House-Keeping Data" (2001), in the form that
     Schmidl et al., "Anomaly Detection in Time Series: A Comprehensive Evaluation" (2022), compared, with their window
-    and number of clusters. Clusters are found by scikit-learn from one start, where their code takes the default
-    number of starts.
+    and number of clusters. Clusters are found by scikit-learn from one start.
 
     Parameters
     ----------
