@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from patchad.baselines.subsequences import FlatModel
 from patchad.containers import FloatArray
-from patchad.errors import MissingExtraError
+from patchad.errors import InputError, MissingExtraError
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -59,6 +59,13 @@ class DeepSVDD(PyODModel):
 
     epochs: int = 20
     batch_size: int = 32
+
+    def _learn_flat(self, flat: FloatArray) -> None:
+        if not flat.any():
+            raise InputError(
+                "no channel of train ever moves, so there is nothing for a net to gather; use sensor_range"
+            )
+        super()._learn_flat(flat)
 
     def _new(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - the same for any number
         from pyod.models.deep_svdd import DeepSVDD as Model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
 from patchad.containers import FloatArray
@@ -249,8 +251,10 @@ class KMeansAD(ReferenceDetector):
     clusters: int = 20
 
     def _learn_flat(self, flat: FloatArray) -> None:
-        found = KMeans(min(self.clusters, len(flat)), n_init=1, random_state=self._seed()).fit(flat)
-        self.references_ = found.cluster_centers_
+        found = KMeans(min(self.clusters, len(flat)), n_init=1, random_state=self._seed())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different windows than clusters: no harm
+            self.references_ = found.fit(flat).cluster_centers_
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
