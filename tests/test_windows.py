@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patchad.windowed import WindowDetector
 from patchad.windows import Folder, WindowSampler, blocks, pad_left, trailing_mean, views, window_ends
 
 sizes = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(1, 12)).map(
@@ -89,3 +92,20 @@ def test_padding_repeats_the_first_row():
     values = np.array([[3.0, 1.0], [4.0, 1.0]])
     assert pad_left(values, 4).tolist() == [[3, 1], [3, 1], [3, 1], [4, 1]]
     assert pad_left(values, 2) is values
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Blameless(WindowDetector):
+    """Scores windows by their newest value and blames no channel."""
+
+    def _learn(self, known, unseen):
+        pass
+
+    def _judge(self, windows, steps, *, explain):
+        return windows[:, -1, :1].astype(np.float64), None
+
+
+@pytest.mark.parametrize("fold", ["newest", "mean"])
+def test_a_detector_that_blames_no_channel_gives_no_shares(fold):
+    detector = Blameless(window=5, fold=fold).fit(np.arange(80.0).reshape(40, 2))
+    np.testing.assert_array_equal(detector.explain(np.arange(40.0).reshape(20, 2)), np.zeros((20, 2)))

@@ -147,7 +147,9 @@ class WindowDetector(Detector):
         blamed = Folder(len(values), len(self.channels_), self.fold, np.float32) if explain else None
         for block, scores, blame in self._judged(values, explain=explain):
             folded.add(block, scores[..., None])
-            if blamed is not None and blame is not None:
+            if blame is None:
+                blamed = None  # not asked for, or the detector does not tell channels apart
+            elif blamed is not None:
                 blamed.add(block, blame)
         smooth = trailing_mean(folded.result()[padding:, 0], self.smoothing)
         if blamed is None:

@@ -1,11 +1,12 @@
 """What anybody can do with a spreadsheet. A method that does not beat these has found nothing.
 
-The three are the usual trivial detectors of critical benchmarks, as in Sarfraz et al., "Position: Quo Vadis,
-Unsupervised Time Series Anomaly Detection?" (2024); none has anything to simplify.
+The first two are the usual trivial detectors of critical benchmarks, as in Sarfraz et al., "Position: Quo
+Vadis, Unsupervised Time Series Anomaly Detection?" (2024); none has anything to simplify.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from patchad.baselines.rows import RowDetector
 from patchad.containers import FloatArray
+from patchad.errors import InputError
+from patchad.windowed import WindowDetector
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -61,3 +64,50 @@ class LastDifference(RowDetector):
     def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         moves = np.abs(np.diff(rows, axis=0, prepend=rows[:1])) / self.usual_
         return moves.mean(axis=1), moves if explain else None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MovingZScore(WindowDetector):
+    """How far each channel is from its mean over the rows before, in their standard deviations.
+
+    The chart rule of every control room, with nothing learned but the scale. The score is the mean over channels.
+    The first rows of a series, which have no full window before them, share the first score that can be given.
+
+    Parameters
+    ----------
+    window
+        Rows before, and the row to judge.
+    floor
+        Smallest deviation to divide by, in the channel's standard deviations over train, or in its unit where it
+        never moved there: a still channel that moves a little must not drown all others.
+    """
+
+    name = "moving_zscore"
+
+    window: int = 101
+    floor: float = 0.05
+
+    @property
+    def n_parameters_(self) -> int:
+        """None but the scale."""
+        return 0
+
+    def _check_rules(self) -> None:
+        super()._check_rules()
+        if self.window < 3:
+            raise InputError(f"window={self.window} is too small; it must be at least 3, two rows to compare with")
+
+    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+        """Learn nothing: the scale is known already."""
+
+    def _judge(
+        self,
+        windows: FloatArray,
+        steps: int,  # noqa: ARG002 - a window judges its newest row alone
+        *,
+        explain: bool,
+    ) -> tuple[FloatArray, FloatArray | None]:
+        before = windows[:, :-1].astype(np.float64)
+        deviations = np.maximum(before.std(axis=1), self.floor)
+        moves = np.abs(windows[:, -1] - before.mean(axis=1)) / deviations
+        return moves.mean(axis=1, keepdims=True), moves[:, None] if explain else None
