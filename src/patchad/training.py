@@ -108,7 +108,7 @@ def train(
     steps = planned_steps(len(windows), config)
     checks = _batches(_even(held_out), scale, config.batch_size, device)
     history: list[Progress] = []
-    best, best_state, began = math.inf, None, time.monotonic()
+    best, best_state, stale, began = math.inf, None, 0, time.monotonic()
     recent: list[float] = []
     for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
         batch = torch.from_numpy(scale(windows[chosen])).to(device)
