@@ -222,8 +222,8 @@ class DCdetector(NeuralDetector):
     and a large discrepancy is strange. The code took over Anomaly Transformer's losses: the branch inside patches is
     drawn near, the branch among patches driven away, and the score is a softmax of *minus* the discrepancy, so that a
     small one is strange. The published figures come from the code, so `follows="code"` is the default;
-    `follows="paper"` gives the other. The code's loss is zero by value at all times, so that there is nothing to stop
-    on: all steps are taken, without held-out windows.
+    `follows="paper"` gives the other. The two terms of the code's loss cancel by value, so that there is nothing to
+    stop on: all steps are taken, without held-out windows.
 
     Changed: both maps are normalised (in the code the rows of one sum to the patch size); places inside patches are
     read as the paper says (the code's reshape takes runs of points instead); no dropout. Window, patch sizes, layers,

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from patchad.baselines.injection import between, either, some_channels
 from patchad.containers import FloatArray
+from patchad.errors import InputError
 from patchad.neural import NeuralDetector
 from patchad.series import Series
 from patchad.windows import Fold, WindowSampler
@@ -38,6 +39,12 @@ class TCN(nn.Module):
             y = functional.relu(second(functional.pad(y, (reach, 0))))
             x = functional.relu(y + short(x))
         return x.transpose(1, 2)
+
+
+def check_two_parts(window: int) -> None:
+    """Refuse a window that cannot be divided into earlier and later rows."""
+    if window < 2:
+        raise InputError(f"window={window} is too small; earlier and later rows are compared, so it must be at least 2")
 
 
 class PooledTCN(nn.Module):
@@ -89,9 +96,13 @@ class NCAD(NeuralDetector):
     kernel: int = 5
     code: int = 32
 
+    def _check_rules(self) -> None:
+        super()._check_rules()
+        check_two_parts(self.window)
+
     def _before(self) -> int:
         """Give the rows of the context."""
-        return self.window_ - max(min(max(self.suspect, self.hop_), self.window_ // 2), 1)
+        return self.window_ - min(max(self.suspect, self.hop_, 1), self.window_ // 2)
 
     def _build(self, channels: int) -> nn.Module:
         return PooledTCN(channels, self.d_model, self.layers, self.kernel, self.code)
@@ -161,6 +172,10 @@ class TSCP2(NeuralDetector):
     def delay(self) -> int:
         """Rows that a verdict waits for: the rest of the future half of the window, and hop - 1."""
         return super().delay + (self._future() - 1 if self.fold == "newest" else 0)
+
+    def _check_rules(self) -> None:
+        super()._check_rules()
+        check_two_parts(self.window)
 
     def _future(self) -> int:
         return int(getattr(self, "window_", self.window)) // 2
@@ -250,7 +265,7 @@ class PaAno(NeuralDetector):
     window: int = 64
     hop: int = 4
     fold: Fold = "mean"
-    max_steps: int | None = 150
+    max_steps: int | None = 100
     batch_size: int = 32
     widths: tuple[int, ...] = (128, 256, 128, 64)
     margin: float = 0.5

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from patchad.baselines.contrastive import TCN
+from patchad.baselines.contrastive import TCN, check_two_parts
 from patchad.baselines.injection import some_channels
 from patchad.containers import FloatArray
 from patchad.neural import NeuralDetector
@@ -218,11 +218,16 @@ class THOC(NeuralDetector):
     hop: int = 10
     max_steps: int | None = 200
     batch_size: int = 32
+    learning_rate: float = 3e-3
     d_model: int = 32
     clusters: tuple[int, ...] = (12, 6, 4)
     temperature: float = 0.1
     orthogonal: float = 0.1
     foretelling: float = 1.0
+
+    def _check_rules(self) -> None:
+        super()._check_rules()
+        check_two_parts(self.window)
 
     def _build(self, channels: int) -> nn.Module:
         return HierarchicalNet(channels, self.d_model, self.clusters)

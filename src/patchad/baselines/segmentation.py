@@ -20,6 +20,10 @@ from patchad.windows import Fold
 
 FEWEST_STEPS = 4
 """Rows under which a level of the U-Net is not pooled any more."""
+PRIOR_ROWS = 0.1
+"""Rows that the prior mean of a new run counts for: after a change, any level within a few deviations may come."""
+TINY = 1e-300
+"""Least density that is told from zero."""
 
 
 def _pair(inputs: int, outputs: int) -> nn.Sequential:
@@ -70,7 +74,7 @@ def changed(batch: Tensor) -> tuple[Tensor, Tensor]:
     b, t, _ = batch.shape
     rows, channels = some_rows(batch, t // 2), some_channels(batch)
     mean = batch.mean(1, keepdim=True)
-    spread = batch.std(1, keepdim=True).clamp_min(0.1)
+    spread = batch.std(1, correction=0, keepdim=True).clamp_min(0.1)
     first = batch.gather(1, rows.long().argmax(1, keepdim=True).expand(-1, -1, batch.shape[2]))
     ways = torch.stack(
         [
@@ -189,11 +193,6 @@ class RunLengths:
         self.mean[:, 0], self.beta[:, 0] = 0.0, self.usual
 
 
-PRIOR_ROWS = 0.1
-"""Rows that the prior mean of a new run counts for: after a change, any level within a few deviations may come."""
-TINY = 1e-300
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class BOCPD(RowDetector):
     """A row is strange if it surprises whoever weighs all stretches, short and long, that it may belong to.
@@ -220,7 +219,7 @@ class BOCPD(RowDetector):
     kept: ClassVar[tuple[str, ...]] = ("usual_",)
 
     expected: float = 250.0
-    longest: int = 100
+    longest: int = 200
 
     @property
     def n_parameters_(self) -> int:
