@@ -48,6 +48,11 @@ def test_every_row_is_scored_by_a_window_that_ends_at_most_hop_rows_later(size):
         assert 0 < ends[ends > row].min() - row <= hop
 
 
+def test_what_no_window_spoke_of_is_zero():
+    for fold in ("newest", "mean"):
+        assert Folder(length=3, width=2, fold=fold).result().tolist() == [[0.0, 0.0]] * 3
+
+
 def test_tiling_when_the_hop_is_the_window():
     assert window_ends(20, window=5, hop=5).tolist() == [5, 10, 15, 20]
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from patchad.baselines.attention import AnomalyTransformer, DCdetector
+from patchad.baselines.contrastive import NCAD, PaAno, TSCP2
 from patchad.baselines.forecast import CNN
+from patchad.baselines.hypersphere import COUTA, THOC
 from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
 from patchad.baselines.random import RandomScore
-from patchad.baselines.regressions import GBRT, VAR, Autoregression
-from patchad.baselines.rowwise import LOF, OCSVM, IForest, RowPCA
+from patchad.baselines.regressions import Autoregression, GBRT, VAR
+from patchad.baselines.rowwise import IForest, LOF, OCSVM, RowPCA
+from patchad.baselines.segmentation import BOCPD, UTime
 from patchad.baselines.simple import LastDifference, MovingZScore, SensorRange
 from patchad.baselines.subsequences import KMeansAD, MatrixProfile, SubIForest, SubKNN, SubOCSVM, SubPCA
 from patchad.detector import Detector
@@ -20,11 +24,11 @@ BASELINES: Mapping[str, type[Detector]] = {
     "moving_zscore": MovingZScore,
     "lof": LOF,
     "ocsvm": OCSVM,
+    "ocsvm_sub": SubOCSVM,
     "iforest": IForest,
+    "iforest_sub": SubIForest,
     "pca": RowPCA,
     "sub_pca": SubPCA,
-    "ocsvm_sub": SubOCSVM,
-    "iforest_sub": SubIForest,
     "sub_knn": SubKNN,
     "kmeans_ad": KMeansAD,
     "matrix_profile": MatrixProfile,
@@ -35,4 +39,13 @@ BASELINES: Mapping[str, type[Detector]] = {
     "autoencoder": AutoEncoder,
     "deep_if": DeepIF,
     "cnn": CNN,
+    "thoc": THOC,
+    "anomaly_transformer": AnomalyTransformer,
+    "dcdetector": DCdetector,
+    "ncad": NCAD,
+    "couta": COUTA,
+    "bocpd": BOCPD,
+    "u_time": UTime,
+    "ts_cp2": TSCP2,
+    "paano": PaAno,
 }
