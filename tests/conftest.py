@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -31,6 +33,17 @@ def waves(rows: int, channels: int = 3, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     t = np.arange(rows)[:, None] + 7 * np.arange(channels)
     return np.sin(2 * np.pi * t / 25) + 0.1 * rng.standard_normal((rows, channels))
+
+
+def save_tiny_gpt2(folder: Path) -> str:
+    """Write a random GPT-2 of two layers, as the library transformers saves one; give the folder's name."""
+    from transformers import GPT2Config, GPT2Model
+
+    shape = {"n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        GPT2Model(GPT2Config(vocab_size=3, bos_token_id=0, eos_token_id=0, **shape)).save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.fixture(scope="session")

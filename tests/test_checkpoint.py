@@ -46,6 +46,14 @@ def test_and_so_it_does_in_a_new_process(fitted, model, train, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), fitted.decision_function(train))
 
 
+def test_a_number_comes_back_as_a_number(tmp_path):
+    checkpoint.write(tmp_path / "file", {}, {"one": np.float64(0.25), "two": np.asfortranarray(np.eye(2))})
+    _, arrays = checkpoint.read(tmp_path / "file")
+    assert arrays["one"].shape == ()
+    assert float(arrays["one"]) == 0.25
+    np.testing.assert_array_equal(arrays["two"], np.eye(2))
+
+
 @pytest.mark.parametrize(
     "setting",
     [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from patchad import DETECTORS, Detector, UnsupportedError, load, make
-from tests.conftest import waves
+from tests.conftest import save_tiny_gpt2, waves
 
 TINY = {
     "window": 20,
@@ -31,6 +31,11 @@ OWN: dict[str, dict[str, object]] = {
 """Parameters that only one detector needs to fit in a second or two."""
 ROWS = 240
 NAMES = tuple(DETECTORS)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _weights(tmp_path_factory):
+    OWN["gpt2_adapter"] = {"weights": save_tiny_gpt2(tmp_path_factory.mktemp("gpt2"))}
 
 
 def tiny(name: str, **changes) -> Detector:

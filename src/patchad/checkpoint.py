@@ -33,7 +33,7 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[np.gener
         "checksum": _NO_CHECKSUM,
         "header": json.dumps(header),
     }
-    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
+    content = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
     checksum = hashlib.sha256(content).hexdigest()
     write_whole({path: content.replace(_NO_CHECKSUM.encode(), checksum.encode(), 1)})
 

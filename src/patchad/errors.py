@@ -7,7 +7,8 @@ Every message says what came, what was needed and what to do::
     │   └── MetricError                    labels, alarms or scores that a metric cannot take
     ├── ModelFileError      (ValueError)   a model file that is damaged, foreign or too new
     ├── UnsupportedError                   what this detector cannot do, by its nature
-    └── MissingExtraError   (ImportError)  an optional library that is not installed
+    ├── MissingExtraError   (ImportError)  an optional library that is not installed
+    └── MissingWeightsError (FileNotFoundError)  trained weights that the user has to provide
 """
 
 from __future__ import annotations
@@ -49,6 +50,27 @@ class MissingExtraError(PatchADError, ImportError):
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed; install it with: pip install 'patchad[{extra}]'")
         self.extra = extra
+
+
+class MissingWeightsError(PatchADError, FileNotFoundError):
+    """Trained weights that PatchAD neither holds nor downloads are not where they were looked for.
+
+    Parameters
+    ----------
+    model
+        Whose weights.
+    folder
+        Where they were looked for.
+    parameter
+        The parameter that names the folder.
+    """
+
+    def __init__(self, model: str, folder: str, parameter: str) -> None:
+        super().__init__(
+            f"no weights of {model} in the folder {folder!r}; put config.json and model.safetensors there, "
+            f"or name the folder that has them with {parameter}="
+        )
+        self.folder = folder
 
 
 def listed(names: Sequence[object], most: int = 6) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from patchad.baselines.adaptive import M2N2
 from patchad.baselines.attention import AnomalyTransformer, DCdetector
 from patchad.baselines.contrastive import NCAD, PaAno, TSCP2
-from patchad.baselines.forecast import CNN
+from patchad.baselines.forecast import CNN, KANAD, LSTM, LSTMRNN, TCNED
 from patchad.baselines.hypersphere import COUTA, THOC
 from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
 from patchad.baselines.random import RandomScore
@@ -15,6 +16,7 @@ from patchad.baselines.rowwise import IForest, LOF, OCSVM, RowPCA
 from patchad.baselines.segmentation import BOCPD, UTime
 from patchad.baselines.simple import LastDifference, MovingZScore, SensorRange
 from patchad.baselines.subsequences import KMeansAD, MatrixProfile, SubIForest, SubKNN, SubOCSVM, SubPCA
+from patchad.baselines.transformers import GPT2Adapter, PatchTST, TimesNet
 from patchad.detector import Detector
 
 BASELINES: Mapping[str, type[Detector]] = {
@@ -38,14 +40,22 @@ BASELINES: Mapping[str, type[Detector]] = {
     "deep_svdd": DeepSVDD,
     "autoencoder": AutoEncoder,
     "deep_if": DeepIF,
+    "lstm_rnn": LSTMRNN,
+    "lstm": LSTM,
     "cnn": CNN,
+    "tcn_ed": TCNED,
     "thoc": THOC,
     "anomaly_transformer": AnomalyTransformer,
     "dcdetector": DCdetector,
+    "timesnet": TimesNet,
+    "patchtst": PatchTST,
     "ncad": NCAD,
     "couta": COUTA,
+    "m2n2": M2N2,
     "bocpd": BOCPD,
     "u_time": UTime,
     "ts_cp2": TSCP2,
+    "gpt2_adapter": GPT2Adapter,
+    "kan_ad": KANAD,
     "paano": PaAno,
 }
