@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchad.baselines.forecast import CNN
+from patchad.baselines.memory import AdaMemBLS
+from patchad.baselines.nominality import NPSRPoint, NPSRSequence
+from patchad.baselines.probabilistic import CLMPPCA, MMPCACD
 from patchad.baselines.random import RandomScore
 from patchad.baselines.simple import LastDifference, SensorRange
 from patchad.baselines.subsequences import SubPCA
@@ -16,4 +19,9 @@ BASELINES: Mapping[str, type[Detector]] = {
     "sensor_range": SensorRange,
     "sub_pca": SubPCA,
     "cnn": CNN,
+    "npsr_pt": NPSRPoint,
+    "npsr_seq": NPSRSequence,
+    "adamembls": AdaMemBLS,
+    "mmpcacd": MMPCACD,
+    "cl_mppca": CLMPPCA,
 }
