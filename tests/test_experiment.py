@@ -16,9 +16,12 @@ import pytest
 
 import patchad
 from patchad import experiment
-from patchad.errors import InputError
+from patchad.baselines.random import RandomScore
+from patchad.errors import InputError, MissingExtraError
+from patchad.evaluation import fit_and_score
 from patchad.experiment import Options, plan, run_suite
 from patchad.records import KEYS, RecordFile, identity, read_records
+from patchad.registry import DETECTORS
 from patchad.suites import RANDOM, SUITES, Variant
 from tests import native
 
@@ -251,6 +254,45 @@ def test_rows_can_be_chosen_by_their_name_or_their_detectors() -> None:
         experiment.narrowed(suite, Options(datasets=("UCR",)))
     with pytest.raises(InputError, match="workers must be at least 1"):
         Options(workers=0)
+
+
+def test_all_means_every_row_and_every_other_detector_once() -> None:
+    for name in ("paper-classic", "paper-ablation", "open"):
+        suite = SUITES[name]
+        rows = experiment.narrowed(suite, Options(detectors=("random", "all"))).variants
+        assert len({row.name for row in rows}) == len(rows)
+        assert all(variant in rows for variant in suite.variants)
+        assert {row.detector for row in rows} == set(DETECTORS)
+    assert "npsr" in {row.name for row in experiment.all_rows(SUITES["paper-classic"])}
+    assert [v.name for v in experiment.narrowed(SUITES["paper-classic"], Options(detectors=("npsr",))).variants] == [
+        "npsr"
+    ]
+
+
+class Needy(RandomScore):
+    """Random scores that need a library nobody has."""
+
+    name = "needy"
+
+    def _fit(self, train, tails) -> None:
+        raise MissingExtraError("nolib", "baselines")
+
+
+def test_a_detector_that_cannot_run_here_is_said_once_and_leaves_neither_record_nor_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DETECTORS, "needy", Needy)
+    said: list[str] = []
+    options = Options(workers=1, detectors=("needy", "random"), entities=2)
+    outcome = run_suite(SMOKE, tmp_path / "r.jsonl", options, said.append)
+    assert outcome.unavailable == ("needy",)
+    assert (outcome.cells, outcome.failed) == (4, ())
+    (line,) = [line for line in said if line.startswith("skipped: ")]
+    assert "needy" in line
+    assert "pip install 'patchad[baselines]'" in line
+    assert {record["detector"] for record in records_of(tmp_path / "r.jsonl")} == {"random"}
+    with pytest.raises(MissingExtraError):
+        fit_and_score(Needy(), experiment.load_entities(SMOKE, "five-kinds", options)[0])
 
 
 def test_settings_that_equal_the_papers_are_run_once() -> None:

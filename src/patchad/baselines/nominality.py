@@ -109,8 +109,8 @@ class NPSRPoint(_RowTransformerDetector):
     public code, the attention is over the rows of a window; it is the bottleneck that keeps the model to points.
     Changed here: softmax attention in place of its random-feature approximation (windows are short), a width of its own
     in place of the number of channels, 2 layers on each side in place of 4, no tanh on the output since the data is
-    z-scored, 400 steps at a higher rate in place of 100 epochs. Window 100 and 10 latent numbers are the paper's, the latter never more
-    than half of the channels. One channel leaves nothing to squeeze: the paper names that limit, too.
+    z-scored, 400 steps at a higher rate in place of 100 epochs. Window 100 and 10 latent numbers are the paper's, the
+    latter never more than half of the channels. One channel leaves nothing to squeeze: the paper names that limit, too.
 
     Parameters
     ----------
