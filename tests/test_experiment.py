@@ -72,6 +72,38 @@ def test_cells_that_differ_in_threshold_alone_share_a_fit(tmp_path: Path, monkey
     assert shares[0] < shares[2]
 
 
+def test_cells_that_differ_in_orientation_share_a_fit_and_get_the_records_of_fits_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = []
+    real = experiment.fit_and_score
+    monkeypatch.setattr(experiment, "fit_and_score", lambda *args: fits.append(1) or real(*args))
+    tiny = TINY.parameters | {"hop": 30, "epochs": None, "batch_size": 16}
+    pair = tuple(Variant(f"o{o}", "patchad", "paper", tiny | {"orientation": o}) for o in (None, 1))
+    alone = []
+    run_suite(replace(SMOKE, variants=pair), tmp_path / "both.jsonl", Options(workers=1, entities=1))
+    together = records_of(tmp_path / "both.jsonl")
+    assert len(fits) == 1
+    for number, variant in enumerate(pair):
+        run_suite(replace(SMOKE, variants=(variant,)), tmp_path / f"{number}.jsonl", Options(workers=1, entities=1))
+        alone += records_of(tmp_path / f"{number}.jsonl")
+    assert len(fits) == 3
+    measured = ("fit_seconds", "score_seconds", "peak_memory")
+    by_cell = [
+        {identity(r): {key: value for key, value in r.items() if key not in measured} for r in records}
+        for records in (together, alone)
+    ]
+    assert by_cell[0] == by_cell[1]
+    areas = {r["parameters"]["orientation"]: r["metrics"]["roc_auc"] for r in together}
+    assert areas[None] == pytest.approx(1 - areas[1])
+
+
+def test_a_fused_score_shares_no_fit_between_orientations(tmp_path: Path) -> None:
+    pair = tuple(Variant(f"o{o}", parameters=TINY.parameters | {"orientation": o}) for o in (1, -1))
+    cells, _ = plan(replace(SMOKE, variants=pair, protocols=("open",)), Options(entities=1))
+    assert len({cell.fit_key for cell in cells}) == 2
+
+
 def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     run_suite(SMOKE, path, Options(workers=1, detectors=("random",), limit=3))

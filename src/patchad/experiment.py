@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from patchad.cost import measure_cost
 from patchad.datasets.catalogue import lookup
 from patchad.datasets.entity import Entity, join
@@ -21,6 +23,7 @@ from patchad.estimator import PatchAD
 from patchad.evaluation import (
     PROTOCOLS,
     UNAVAILABLE,
+    Fit,
     checksum,
     fit_and_score,
     hardware,
@@ -63,8 +66,9 @@ class Cell:
 
     @property
     def fit_key(self) -> str:
-        """What cells that can share one fit have in common: all but protocol and threshold."""
-        rest = {name: value for name, value in self.parameters.items() if name != "threshold"}
+        """What cells that can share one fit have in common: all but protocol, threshold and a mere orientation."""
+        free = ("threshold", "orientation") if self.parameters.get("score") == "discrepancy" else ("threshold",)
+        rest = {name: value for name, value in self.parameters.items() if name not in free}
         return identity(self.to_dict() | {"protocol": "", "parameters": rest})
 
 
@@ -327,6 +331,7 @@ def run_task(task: Task) -> list[Record]:
     }
     records = []
     for cell in task.cells:
+        fit = _oriented(fit, task.entity, cell)
         found: Mapping[str, Any]
         if task.cost and isinstance(fit.detector, PatchAD):
             found = measure_cost(fit.detector, len(task.entity.train))
@@ -334,6 +339,15 @@ def run_task(task: Task) -> list[Record]:
             found = judge(fit, task.entity, cell.protocol, cell.parameters["threshold"])
         records.append(cell.to_dict() | {"metrics": dict(found)} | shared)
     return records
+
+
+def _oriented(fit: Fit, entity: Entity, cell: Cell) -> Fit:
+    """Give the fit with its scores oriented as the cell wants them; the net stays as it is."""
+    wanted = cell.parameters.get("orientation")
+    if not isinstance(fit.detector, PatchAD) or fit.detector.orientation == wanted:
+        return fit
+    fit.detector.set_orientation(wanted)
+    return replace(fit, scores=np.asarray(fit.detector.decision_function(entity.test), dtype=np.float64))
 
 
 @dataclass(frozen=True, slots=True)
