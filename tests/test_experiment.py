@@ -295,10 +295,8 @@ def test_all_means_every_row_and_every_other_detector_once() -> None:
         assert len({row.name for row in rows}) == len(rows)
         assert all(variant in rows for variant in suite.variants)
         assert {row.detector for row in rows} == set(DETECTORS)
-    assert "npsr" in {row.name for row in experiment.all_rows(SUITES["paper-classic"])}
-    assert [v.name for v in experiment.narrowed(SUITES["paper-classic"], Options(detectors=("npsr",))).variants] == [
-        "npsr"
-    ]
+    whole = experiment.narrowed(SUITES["paper-classic"], Options(detectors=("npsr_seq-induced",))).variants
+    assert [(row.detector, row.parameters) for row in whole] == [("npsr_seq", {"score": "induced"})]
 
 
 class Needy(RandomScore):

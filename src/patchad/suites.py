@@ -58,7 +58,7 @@ DEFAULT = Variant("patchad")
 PAPER = _paper("patchad-paper")
 LETTER = _paper("patchad-letter", orientation=1)
 RANDOM = Variant("random", "random")
-NPSR = Variant("npsr", "npsr_seq", parameters={"score": "induced"})
+NPSR = Variant("npsr_seq-induced", "npsr_seq", parameters={"score": "induced"})
 """The whole of NPSR, where the paper lists it beside its two models."""
 FOUR = (DEFAULT, PAPER, LETTER, RANDOM)
 """`PatchAD()`, `PatchAD.paper()`, the paper to the letter (a large distance of the views is strange), and chance."""
