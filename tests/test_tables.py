@@ -93,7 +93,7 @@ def test_rows_of_open_are_sorted_by_vus_pr_and_say_what_they_cost() -> None:
     records.append(record("lof", metrics={"skipped": "too short"}, **shared))
     text = render(records)
     assert "| VUS-PR | fit (s) | score (s) | parameters | peak memory (MB) |" in text
-    assert "| cnn | 2 | 1 | 0.500 [0.500, 0.500] | 3.50 | 0.25 | 1,234 | 512.00 |" in text
+    assert "| cnn | 2 | 1 | 0.500 [0.500, 0.500] | 3.50 | 0.25 | 1,234 | 512 |" in text
     (table,) = make_tables(records)
     assert [row.label for row in table.rows] == ["cnn", "patchad", "random", "lof"]
     rows = list(csv.DictReader(io.StringIO(render(records, "csv"))))

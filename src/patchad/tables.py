@@ -62,6 +62,8 @@ ORDER = "vus_pr_opt"
 """The metric by which the rows of the protocol `open` are sorted, the best first."""
 PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"], *RESOURCES}
 """Metrics that are no shares, so that percent makes no sense of them."""
+WHOLE = {"n_parameters", "peak_memory"}
+"""Metrics of which no fraction is worth showing."""
 UNITS = {"open": "between 0 and 1, delays in rows", "paper": "in percent"}
 LEGEND = (
     "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
@@ -253,7 +255,7 @@ def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
     scale, places = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
     if name in PLAIN:
         scale = 1e-6 if name == "peak_memory" else 1.0
-        places = 0 if abs(scale * found.mean) >= 1000 else 2
+        places = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
 
     def number(value: float) -> str:
         return f"{scale * value:,.{places}f}"
