@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import patchad.detector
-from patchad import InputError, PatchAD
+from patchad import InputError, PatchAD, UnsupportedError
 from tests.conftest import small, waves
 
 
@@ -338,3 +338,18 @@ def test_events_are_shaped_by_duration_and_gap(train):
     merged = detector.set_params(merge_gap=200).detect(odd).events
     assert len(merged) == 1 <= len(many)
     assert detector.set_params(min_duration=200).detect(odd).events == ()
+
+
+def test_orientation_changes_without_another_fit_and_equals_one_of_its_own(train):
+    def letter(**changes):
+        return small(score="discrepancy", **changes).fit(train)
+
+    turned = letter().set_orientation(-1)
+    own = letter(orientation=-1)
+    np.testing.assert_array_equal(turned.decision_function(train), own.decision_function(train))
+    np.testing.assert_array_equal(turned.train_scores_, own.train_scores_)
+    assert turned.threshold_.level == own.threshold_.level
+    back = turned.set_orientation(None)
+    np.testing.assert_array_equal(back.decision_function(train), letter().decision_function(train))
+    with pytest.raises(UnsupportedError, match="score='fused'"):
+        small().fit(train).set_orientation(1)

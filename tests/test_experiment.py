@@ -16,9 +16,12 @@ import pytest
 
 import patchad
 from patchad import experiment
-from patchad.errors import InputError
+from patchad.baselines.random import RandomScore
+from patchad.errors import InputError, MissingExtraError
+from patchad.evaluation import fit_and_score
 from patchad.experiment import Options, plan, run_suite
 from patchad.records import KEYS, RecordFile, identity, read_records
+from patchad.registry import DETECTORS
 from patchad.suites import RANDOM, SUITES, Variant
 from tests import native
 
@@ -67,6 +70,38 @@ def test_cells_that_differ_in_threshold_alone_share_a_fit(tmp_path: Path, monkey
     shares = [record["metrics"]["alarm_share"] for record in records_of(tmp_path / "r.jsonl")[:3]]
     assert shares == sorted(shares)
     assert shares[0] < shares[2]
+
+
+def test_cells_that_differ_in_orientation_share_a_fit_and_get_the_records_of_fits_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = []
+    real = experiment.fit_and_score
+    monkeypatch.setattr(experiment, "fit_and_score", lambda *args: fits.append(1) or real(*args))
+    tiny = TINY.parameters | {"hop": 30, "epochs": None, "batch_size": 16}
+    pair = tuple(Variant(f"o{o}", "patchad", "paper", tiny | {"orientation": o}) for o in (None, 1))
+    alone = []
+    run_suite(replace(SMOKE, variants=pair), tmp_path / "both.jsonl", Options(workers=1, entities=1))
+    together = records_of(tmp_path / "both.jsonl")
+    assert len(fits) == 1
+    for number, variant in enumerate(pair):
+        run_suite(replace(SMOKE, variants=(variant,)), tmp_path / f"{number}.jsonl", Options(workers=1, entities=1))
+        alone += records_of(tmp_path / f"{number}.jsonl")
+    assert len(fits) == 3
+    measured = ("fit_seconds", "score_seconds", "peak_memory")
+    by_cell = [
+        {identity(r): {key: value for key, value in r.items() if key not in measured} for r in records}
+        for records in (together, alone)
+    ]
+    assert by_cell[0] == by_cell[1]
+    areas = {r["parameters"]["orientation"]: r["metrics"]["roc_auc"] for r in together}
+    assert areas[None] == pytest.approx(1 - areas[1])
+
+
+def test_a_fused_score_shares_no_fit_between_orientations(tmp_path: Path) -> None:
+    pair = tuple(Variant(f"o{o}", parameters=TINY.parameters | {"orientation": o}) for o in (1, -1))
+    cells, _ = plan(replace(SMOKE, variants=pair, protocols=("open",)), Options(entities=1))
+    assert len({cell.fit_key for cell in cells}) == 2
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
@@ -251,6 +286,43 @@ def test_rows_can_be_chosen_by_their_name_or_their_detectors() -> None:
         experiment.narrowed(suite, Options(datasets=("UCR",)))
     with pytest.raises(InputError, match="workers must be at least 1"):
         Options(workers=0)
+
+
+def test_all_means_every_row_and_every_other_detector_once() -> None:
+    for name in ("paper-classic", "paper-ablation", "open"):
+        suite = SUITES[name]
+        rows = experiment.narrowed(suite, Options(detectors=("random", "all"))).variants
+        assert len({row.name for row in rows}) == len(rows)
+        assert all(variant in rows for variant in suite.variants)
+        assert {row.detector for row in rows} == set(DETECTORS)
+    whole = experiment.narrowed(SUITES["paper-classic"], Options(detectors=("npsr_seq-induced",))).variants
+    assert [(row.detector, row.parameters) for row in whole] == [("npsr_seq", {"score": "induced"})]
+
+
+class Needy(RandomScore):
+    """Random scores that need a library nobody has."""
+
+    name = "needy"
+
+    def _fit(self, train, tails) -> None:
+        raise MissingExtraError("nolib", "baselines")
+
+
+def test_a_detector_that_cannot_run_here_is_said_once_and_leaves_neither_record_nor_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DETECTORS, "needy", Needy)
+    said: list[str] = []
+    options = Options(workers=1, detectors=("needy", "random"), entities=2)
+    outcome = run_suite(SMOKE, tmp_path / "r.jsonl", options, said.append)
+    assert outcome.unavailable == ("needy",)
+    assert (outcome.cells, outcome.failed) == (4, ())
+    (line,) = [line for line in said if line.startswith("skipped: ")]
+    assert "needy" in line
+    assert "pip install 'patchad[baselines]'" in line
+    assert {record["detector"] for record in records_of(tmp_path / "r.jsonl")} == {"random"}
+    with pytest.raises(MissingExtraError):
+        fit_and_score(Needy(), experiment.load_entities(SMOKE, "five-kinds", options)[0])
 
 
 def test_settings_that_equal_the_papers_are_run_once() -> None:

@@ -10,16 +10,27 @@ from patchad.datasets import DATASETS
 from patchad.datasets.simulated import SIMULATED
 from patchad.errors import InputError
 from patchad.evaluation import PROTOCOLS
-from patchad.experiment import parameters_of
+from patchad.experiment import all_rows, parameters_of
+from patchad.paper import paper_figures
 from patchad.records import KEYS
 from patchad.registry import DETECTORS, make
 from patchad.suites import FOUR, SAMPLE, SUITES, find_suite
-from patchad.tables import paper_figures
 
 NAMES = (
     *("paper-pa", "paper-classic", "paper-nips", "paper-ucr", "paper-ablation", "paper-distance"),
     *("paper-sensitivity", "paper-cost", "open", "open-full", "smoke"),
 )
+
+
+CONTRACT = (
+    *("random", "last_difference", "sensor_range", "moving_zscore", "lof", "ocsvm", "ocsvm_sub", "iforest"),
+    *("iforest_sub", "pca", "sub_pca", "sub_knn", "kmeans_ad", "matrix_profile", "var", "autoregression", "gbrt"),
+    *("deep_svdd", "autoencoder", "deep_if", "lstm_rnn", "lstm", "lstm_vae", "cnn", "tcn_ed", "usad", "dagmm"),
+    *("beatgan", "omnianomaly", "thoc", "anomaly_transformer", "dcdetector", "timesnet", "patchtst", "tranad"),
+    *("ncad", "couta", "npsr_pt", "npsr_seq", "m2n2", "adamembls", "bocpd", "u_time", "ts_cp2", "mmpcacd"),
+    *("cl_mppca", "itad", "interfusion", "d3r", "gpt2_adapter", "kan_ad", "paano"),
+)
+"""Names that other programs may rely on, whether or not there is a detector of that name yet."""
 
 
 def test_all_suites_are_there() -> None:
@@ -87,6 +98,16 @@ def test_every_row_of_the_papers_studies_has_its_variant() -> None:
             suite = find_suite(figure["suite"])
             assert figure["variant"] in {variant.name for variant in suite.variants}, figure
             assert figure["dataset"] in suite.datasets, figure
+
+
+def test_every_method_of_the_paper_has_the_name_it_has_or_would_have_in_the_registry() -> None:
+    named = {figure["method"]: figure["detector"] for figure in paper_figures() if figure["detector"] != "patchad"}
+    assert named.items() >= {"AnomTrans": "anomaly_transformer", "IForest*": "iforest_sub", "NPSR": "npsr_seq"}.items()
+    assert set(named.values()) <= set(CONTRACT)
+    for figure in paper_figures():
+        if figure["detector"] in DETECTORS:
+            rows = {row.name: row.detector for row in all_rows(find_suite(figure["suite"]))}
+            assert rows[figure["variant"]] == figure["detector"], figure
 
 
 def test_both_strides_stand_beside_each_other() -> None:

@@ -8,10 +8,13 @@ import io
 import numpy as np
 import pytest
 
+from patchad import paper
 from patchad.errors import InputError
-from patchad.experiment import parameters_of
+from patchad.experiment import all_rows, parameters_of
+from patchad.paper import paper_figures
+from patchad.spread import bootstrap
 from patchad.suites import FOUR, SUITES
-from patchad.tables import bootstrap, make_tables, paper_figures, render
+from patchad.tables import make_tables, render
 
 
 def record(detector: str = "patchad", *, entity: str = "MSL", seed: int = 0, **other) -> dict:
@@ -50,6 +53,51 @@ def test_the_papers_figures_stand_beside_ours_and_both_of_them_where_it_contradi
         "patchad-letter (max_steps=50)",
         "random",
     ]
+
+
+def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:
+    names = ("npsr_seq-induced", "npsr_seq", "adamembls", "npsr_pt", "random")
+    rows = [row for row in all_rows(SUITES["paper-classic"]) if row.name in names]
+    records = [record(row.detector, parameters=parameters_of(row, "paper", None)) for row in rows]
+    (table,) = make_tables(records)
+    labels = [row.label for row in table.rows]
+    for name, above in {
+        "npsr_pt": "the paper: NPSR-pt (tab:comparison, line 395)",
+        "npsr_seq": "the paper: NPSR-seq (tab:comparison, line 396)",
+        "npsr_seq-induced": "the paper: NPSR (tab:comparison_wo_pa, line 473)",
+        "adamembls": "the paper: AdaMemBLS (tab:comparison, line 398)",
+    }.items():
+        assert labels[labels.index(name) - 1] == above
+    assert labels.index("the paper: AdaMemBLS (tab:comparison_wo_pa, line 475)") == labels.index("adamembls") - 2
+
+
+def test_methods_of_the_paper_without_a_row_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paper, "ABSENT", {"d3r": "its weights are not public"})
+    notes = paper.without_row("paper-classic", "MSL", {"lof"}, {"patchad", "lof", "pca"})
+    assert "No row of ours for D3R: its weights are not public." in notes
+    assert "No row of ours for USAD: there is no detector usad." in notes
+    assert not any("LOF" in note for note in notes)
+    assert notes[-1] == "Rows of the paper that these records lack: pca, patchad-paper; `--detectors all` runs them."
+    assert "patchad-paper; `--detectors all` runs them." in render([record("random")])
+
+
+def test_rows_of_open_are_sorted_by_vus_pr_and_say_what_they_cost() -> None:
+    cost = {"fit_seconds": 3.5, "score_seconds": 0.25, "peak_memory": 512_000_000, "n_parameters": 1234}
+    shared = {"suite": "open", "protocol": "open"}
+    values = {"random": 0.1, "patchad": 0.3, "cnn": 0.5}
+    records = [
+        record(name, metrics={"vus_pr_opt": value}, entity=entity, **shared, **cost)
+        for name, value in values.items()
+        for entity in ("a", "b")
+    ]
+    records.append(record("lof", metrics={"skipped": "too short"}, **shared))
+    text = render(records)
+    assert "| VUS-PR | fit (s) | score (s) | parameters | peak memory (MB) |" in text
+    assert "| cnn | 2 | 1 | 0.500 [0.500, 0.500] | 3.50 | 0.25 | 1,234 | 512 |" in text
+    (table,) = make_tables(records)
+    assert [row.label for row in table.rows] == ["cnn", "patchad", "random", "lof"]
+    rows = list(csv.DictReader(io.StringIO(render(records, "csv"))))
+    assert {float(row["mean"]) for row in rows if row["metric"] == "peak_memory"} == {512_000_000}
 
 
 def test_every_study_of_the_paper_finds_its_rows() -> None:

@@ -26,7 +26,9 @@ class Format(StrEnum):
     LATEX = "latex"
 
 
-Names = Annotated[list[str] | None, typer.Option(help="rows of the suite or detectors by name; commas between several")]
+Names = Annotated[
+    list[str] | None, typer.Option(help="rows of the suite or detectors by name, commas between several; or all")
+]
 
 
 @app.command()

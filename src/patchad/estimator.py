@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from patchad.containers import FloatArray
+from patchad.errors import UnsupportedError
 from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
@@ -211,10 +213,26 @@ class PatchAD(NeuralDetector):
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
         parts = [self._evidence_apart(some, self.window_) for some in torch.split(windows, self._together())]
         residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        orientation = self.orientation or (1 if self.objective == "agreement" else -1)
-        return ScoreRule.fit(self.score, orientation, residuals, distances)
+        return ScoreRule.fit(self.score, self._sign(), residuals, distances)
 
     # -- score -----------------------------------------------------------------------------------------------------
+
+    def set_orientation(self, orientation: Literal[1, -1] | None) -> Self:
+        """Change which discrepancy is strange without another fit; only where it alone is the score."""
+        check_is_fitted(self, "threshold_")
+        if self.score != "discrepancy":
+            raise UnsupportedError(
+                f"score={self.score!r} has scales that depend on the orientation; set it and fit again, or use "
+                "score='discrepancy'"
+            )
+        self.orientation = orientation
+        if self._sign() != self.rule_.orientation:
+            self.rule_ = replace(self.rule_, orientation=self._sign())
+            self._set_scores(-self.train_scores_, self.held_out_)
+        return self.set_threshold(self.threshold)
+
+    def _sign(self) -> int:
+        return self.orientation or (1 if self.objective == "agreement" else -1)
 
     def _evidence(self, windows: Tensor, steps: int) -> tuple[FloatArray, FloatArray]:
         """Run the net on `(b, t, c)`; give residual and discrepancy of the newest steps, `(b, step, channel or 1)`."""

@@ -26,11 +26,15 @@ from patchad.containers import BoolArray, FloatArray
 from patchad.datasets.entity import Entity
 from patchad.detection import alarm_runs
 from patchad.detector import Detector
-from patchad.errors import InputError, PatchADError, listed
+from patchad.errors import InputError, MissingExtraError, PatchADError, listed
 from patchad.thresholds import Ratio
 
 Metrics = dict[str, float | str | None]
 """Numbers by name, None for what has no value; or one text, `skipped`, the reason why there are none."""
+
+
+UNAVAILABLE = (MissingExtraError,)
+"""Errors of a detector that cannot run on this machine as it is, whatever the entity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ class Fit:
 
 
 def fit_and_score(detector: Detector, entity: Entity) -> Fit:
-    """Fit on train and score test. An entity that cannot be judged, or fitted, gives a `Fit` that says why."""
+    """Fit on train and score test. An entity that cannot be judged, or fitted, gives a `Fit` that says why.
+
+    What is `UNAVAILABLE` is raised: it says nothing of the entity.
+    """
     if not entity.labels.any() or entity.labels.all():
         kind = "normal" if not entity.labels.any() else "anomalous"
         return Fit(None, None, skipped=f"every test row is labelled {kind}; the metrics have no value")
@@ -67,6 +74,8 @@ def fit_and_score(detector: Detector, entity: Entity) -> Fit:
     began = time.perf_counter()
     try:
         detector.fit(entity.train)
+    except UNAVAILABLE:
+        raise
     except PatchADError as error:
         return Fit(None, None, skipped=str(error))
     fitted = time.perf_counter()

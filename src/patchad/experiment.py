@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from patchad.cost import measure_cost
 from patchad.datasets.catalogue import lookup
@@ -26,13 +20,27 @@ from patchad.datasets.simulated import SIMULATED, simulate
 from patchad.datasets.sizes import compare
 from patchad.errors import InputError, PatchADError, listed
 from patchad.estimator import PatchAD
-from patchad.evaluation import PROTOCOLS, checksum, fit_and_score, hardware, judge, n_parameters, versions
+from patchad.evaluation import (
+    PROTOCOLS,
+    UNAVAILABLE,
+    Fit,
+    checksum,
+    fit_and_score,
+    hardware,
+    judge,
+    n_parameters,
+    versions,
+)
 from patchad.records import Record, RecordFile, identity
 from patchad.registry import DETECTORS, make
 from patchad.suites import Suite, Variant
 from patchad.training import find_device
+from patchad.workers import results
 
 Say = Callable[[str], None]
+
+ALL = "all"
+"""The name that stands for every row of a suite and every other detector of the registry."""
 
 NOT_RECORDED = ("random_state", "device", "verbose")
 """Parameters that are no part of a cell's: the seed and the hardware have fields of their own."""
@@ -58,8 +66,9 @@ class Cell:
 
     @property
     def fit_key(self) -> str:
-        """What cells that can share one fit have in common: all but protocol and threshold."""
-        rest = {name: value for name, value in self.parameters.items() if name != "threshold"}
+        """What cells that can share one fit have in common: all but protocol, threshold and a mere orientation."""
+        free = ("threshold", "orientation") if self.parameters.get("score") == "discrepancy" else ("threshold",)
+        rest = {name: value for name, value in self.parameters.items() if name not in free}
         return identity(self.to_dict() | {"protocol": "", "parameters": rest})
 
 
@@ -86,7 +95,7 @@ class Options:
     seeds: int | None = None
     """How many seeds; None: the suite's."""
     detectors: tuple[str, ...] = ()
-    """Rows of the suite by name, or names of the registry; none: all rows of the suite."""
+    """Rows of the suite by name, or names of the registry, or `all`; none: the rows of the suite."""
     datasets: tuple[str, ...] = ()
     """Datasets of the suite; none: all."""
     max_steps: int | None = None
@@ -104,13 +113,15 @@ class Outcome:
     """What a run did."""
 
     cells: int
-    """Cells asked for."""
+    """Cells asked for, without those of detectors that cannot run here."""
     already: int
     """Of them, those whose records were there before."""
     failed: tuple[str, ...]
     """Errors of cells without a record, one line each."""
     missing: tuple[str, ...]
     """Datasets that were not there."""
+    unavailable: tuple[str, ...]
+    """Detectors that cannot run here."""
 
 
 def run_suite(suite: Suite, path: Path, options: Options, say: Say = lambda _: None) -> Outcome:
@@ -129,23 +140,38 @@ def run_suite(suite: Suite, path: Path, options: Options, say: Say = lambda _: N
     """
     suite = narrowed(suite, options)
     cells, missing = plan(suite, options, say)
+    unavailable: set[str] = set()
     with RecordFile(path) as file:
         todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
         already = len(cells) - len(todo)
         say(f"{suite.name}: {len(cells)} cells, {already} of them in {path} already")
-        failed = _run_cells(suite, todo, options, file, say)
-    return Outcome(len(cells), already, tuple(failed), missing)
+        failed = _run_cells(suite, todo, options, file, say, unavailable)
+        left_out = sum(identity(cell.to_dict()) not in file.done for cell in todo if cell.detector in unavailable)
+    return Outcome(len(cells) - left_out, already, tuple(failed), missing, tuple(sorted(unavailable)))
+
+
+def all_rows(suite: Suite) -> tuple[Variant, ...]:
+    """Give the rows of a suite, and a row for every other detector of the registry.
+
+    Examples
+    --------
+    >>> from patchad.suites import SUITES
+    >>> names = [variant.name for variant in all_rows(SUITES["open"])]
+    >>> names[:4], "sensor_range" in names[4:]
+    (['patchad', 'patchad-paper', 'patchad-letter', 'random'], True)
+    """
+    present = {variant.detector for variant in suite.variants}
+    return (*suite.variants, *(Variant(name, name) for name in DETECTORS if name not in present), *suite.others)
 
 
 def narrowed(suite: Suite, options: Options) -> Suite:
     """Give the suite with only the detectors, datasets and seeds that are asked for."""
     variants: list[Variant] = []
     for name in options.detectors:
-        chosen = [v for v in suite.variants if v.name == name] or [v for v in suite.variants if v.detector == name]
-        if not chosen and name in DETECTORS:
-            chosen = [Variant(name, name)]
+        rows = all_rows(suite)
+        chosen = [v for v in rows if name in (v.name, ALL)] or [v for v in rows if v.detector == name]
         if not chosen:
-            names = dict.fromkeys([*(variant.name for variant in suite.variants), *DETECTORS])
+            names = dict.fromkeys([*(variant.name for variant in rows), *DETECTORS, ALL])
             raise InputError(f"there is no detector {name!r} in {suite.name}; use one of {listed(tuple(names), 100)}")
         variants += [variant for variant in chosen if variant not in variants]
     datasets = [dataset if dataset in SIMULATED else lookup(dataset).name for dataset in options.datasets]
@@ -249,16 +275,23 @@ def _cut(entity: Entity, suite: Suite) -> Entity:
 # -- running ---------------------------------------------------------------------------------------------------------
 
 
-def _run_cells(suite: Suite, todo: Sequence[Cell], options: Options, file: RecordFile, say: Say) -> list[str]:
+def _run_cells(
+    suite: Suite, todo: Sequence[Cell], options: Options, file: RecordFile, say: Say, unavailable: set[str]
+) -> list[str]:
+    """Run cells and append their records; give the errors, and add to `unavailable` the detectors that cannot run."""
     began, done = time.monotonic(), 0
     failed: list[str] = []
-    for task, result in _results(_tasks(suite, todo, options), options.workers):
+    for task, result in results(_attempt, _tasks(suite, todo, options, unavailable), options.workers):
         done += len(task.cells)
-        if isinstance(result, str):
-            first = task.cells[0]
-            text = f"{first.dataset} {first.entity} {first.detector} seed {first.seed}: {result}"
-            failed.append(" ".join(text.split()))
-            say(f"failed: {failed[-1]}")
+        first = task.cells[0]
+        if isinstance(result, Trouble):
+            if not result.unavailable:
+                text = f"{first.dataset} {first.entity} {first.detector} seed {first.seed}: {result.text}"
+                failed.append(" ".join(text.split()))
+                say(f"failed: {failed[-1]}")
+            elif first.detector not in unavailable:
+                unavailable.add(first.detector)
+                say(f"skipped: {first.detector} cannot run here: {result.text}")
             continue
         file.append(result)
         left = (time.monotonic() - began) / done * (len(todo) - done)
@@ -267,13 +300,15 @@ def _run_cells(suite: Suite, todo: Sequence[Cell], options: Options, file: Recor
     return failed
 
 
-def _tasks(suite: Suite, todo: Sequence[Cell], options: Options) -> Iterator[Task]:
-    """Group the cells by what they fit; load each dataset when its first cell comes."""
+def _tasks(suite: Suite, todo: Sequence[Cell], options: Options, unavailable: set[str]) -> Iterator[Task]:
+    """Group the cells by what they fit; load each dataset when its first cell comes; leave `unavailable` ones out."""
     groups: dict[str, list[Cell]] = {}
     for cell in todo:
         groups.setdefault(cell.fit_key, []).append(cell)
     loaded: tuple[str, dict[str, Entity]] = ("", {})
     for cells in groups.values():
+        if cells[0].detector in unavailable:
+            continue
         dataset = cells[0].dataset
         if loaded[0] != dataset:
             loaded = (dataset, {entity.name: entity for entity in load_entities(suite, dataset, options)})
@@ -297,6 +332,7 @@ def run_task(task: Task) -> list[Record]:
     }
     records = []
     for cell in task.cells:
+        fit = _oriented(fit, task.entity, cell)
         found: Mapping[str, Any]
         if task.cost and isinstance(fit.detector, PatchAD):
             found = measure_cost(fit.detector, len(task.entity.train))
@@ -306,76 +342,31 @@ def run_task(task: Task) -> list[Record]:
     return records
 
 
-Result = list[Record] | str
-"""Records, or the error that stands for them, in words: not every exception can travel between processes."""
+def _oriented(fit: Fit, entity: Entity, cell: Cell) -> Fit:
+    """Give the fit with its scores oriented as the cell wants them; the net stays as it is."""
+    wanted = cell.parameters.get("orientation")
+    if not isinstance(fit.detector, PatchAD) or fit.detector.orientation == wanted:
+        return fit
+    fit.detector.set_orientation(wanted)
+    return replace(fit, scores=np.asarray(fit.detector.decision_function(entity.test), dtype=np.float64))
 
 
-def _results(tasks: Iterator[Task], workers: int) -> Iterator[tuple[Task, Result]]:
-    """Run tasks, a few ahead of what is done; give each with its records or its error."""
-    if workers == 1:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield from ((task, _attempt(task)) for task in tasks)
-        finally:
-            torch.set_num_threads(threads)
-        return
-    with _pool(workers) as pool:
-        running: dict[Future[Result], Task] = {}
-        for task in tasks:
-            running[pool.submit(_attempt, task)] = task
-            if len(running) > workers:
-                yield from _finished(running)
-        while running:
-            yield from _finished(running)
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a task has no records, in words: not every exception can travel between processes."""
+
+    text: str
+    unavailable: bool
+    """Whether the detector cannot run on this machine, as it is, at all."""
 
 
-def _finished(running: dict[Future[Result], Task]) -> Iterator[tuple[Task, Result]]:
-    done, _ = wait(running, return_when=FIRST_COMPLETED)
-    for future in done:
-        try:
-            yield running.pop(future), future.result()
-        except BrokenProcessPool:
-            raise PatchADError(
-                "a worker was killed, perhaps for want of memory; the records so far are kept: run the same command "
-                "again, with --workers 1 if memory is short"
-            ) from None
-
-
-def _attempt(task: Task) -> Result:
+def _attempt(task: Task) -> list[Record] | Trouble:
     try:
         return run_task(task)
+    except UNAVAILABLE as error:
+        return Trouble(str(error), unavailable=True)
     except Exception as error:  # noqa: BLE001 - one cell's failure must not end the others
-        return f"{type(error).__name__}: {error}"
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give workers with one thread each that end when this process does, however it does."""
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-        if before is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = before
-
-
-def _start_worker() -> None:
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Wait for the parent's end; a killed parent leaves no one else to end this process."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+        return Trouble(f"{type(error).__name__}: {error}", unavailable=False)
 
 
 def _line(record: Record) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal
 
-import numpy as np
-
 from patchad.errors import InputError
-from patchad.experiment import parameters_of
+from patchad.experiment import all_rows, parameters_of
+from patchad.paper import Figure, figures_of, without_row
 from patchad.records import Record
 from patchad.registry import DETECTORS
+from patchad.spread import Spread, spread
 from patchad.suites import SUITES, Variant
 
 Format = Literal["markdown", "csv", "latex"]
@@ -53,27 +51,24 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Metrics that a table shows, in order, with their headings."""
-PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"]}
+RESOURCES = {
+    "fit_seconds": "fit (s)",
+    "score_seconds": "score (s)",
+    "n_parameters": "parameters",
+    "peak_memory": "peak memory (MB)",
+}
+"""What a record measures beside its metrics; a table of the protocol `open` shows it, too."""
+ORDER = "vus_pr_opt"
+"""The metric by which the rows of the protocol `open` are sorted, the best first."""
+PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"], *RESOURCES}
 """Metrics that are no shares, so that percent makes no sense of them."""
+WHOLE = {"n_parameters", "peak_memory"}
+"""Metrics of which no fraction is worth showing."""
 UNITS = {"open": "between 0 and 1, delays in rows", "paper": "in percent"}
-RESAMPLES = 2000
 LEGEND = (
     "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
     "`a ± b`: mean and standard deviation over the seeds of one entity."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A mean and what it varies by."""
-
-    mean: float
-    low: float
-    high: float
-    """A 95 % bootstrap interval over entities; of one entity, the mean less and plus a standard deviation of seeds."""
-    count: int
-    """Entities, or seeds of one entity."""
-    over: Literal["entities", "seeds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,21 +130,28 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     used = [record for record in records if "skipped" not in record["metrics"]]
     columns = _columns(suite, protocol, used)
     rows: list[Row] = []
-    for label, variant, part in _labelled(suite, protocol, records):
+    labelled = _labelled(suite, protocol, records)
+    for label, variant, part in labelled:
         known = {row.label for row in rows}
         rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
         rows.append(_row(label, [record for record in part if "skipped" not in record["metrics"]]))
+    if protocol == "open":
+        rows.sort(key=lambda row: -row.figures[ORDER].mean if ORDER in row.figures else 1.0)
     notes = sorted(
         {f"{r['dataset']} {r['entity']} left out: {r['metrics']['skipped']}" for r in records if r not in used}
     )
     if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
         notes.append("No random-score row: these records hold none; run the suite with `--detectors random` too.")
+    notes += without_row(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
     return Table(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
 
 
-def _columns(suite: str, protocol: str, records: Iterable[Record]) -> dict[str, str]:
+def _columns(suite: str, protocol: str, records: Sequence[Record]) -> dict[str, str]:
     present = dict.fromkeys(name for record in records for name in record["metrics"])
     known = COLUMNS["cost"] if _is_cost(suite) else COLUMNS.get(protocol, {})
+    if protocol == "open":
+        known = {**known, **RESOURCES}
+        present |= {name: None for name in RESOURCES if any(record.get(name) is not None for record in records)}
     shown = {name: heading for name, heading in known.items() if name in present}
     return shown or {name: name for name in present}
 
@@ -159,14 +161,14 @@ def _is_cost(suite: str) -> bool:
 
 
 def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tuple[str, Variant | None, list[Record]]]:
-    """Give the rows of a table: the suite's variants in its order, then what the suite does not know."""
+    """Give the rows of a table: the suite's in its order, other detectors, then parameters that no row has."""
     parts: dict[str, list[Record]] = {}
     for record in records:
         key = json.dumps([record["detector"], record["parameters"]], sort_keys=True)
         parts.setdefault(key, []).append(record)
     found: list[tuple[str, Variant | None, list[Record]]] = []
     named: set[str] = set()
-    for variant in SUITES[suite].variants if suite in SUITES else ():
+    for variant in all_rows(SUITES[suite]) if suite in SUITES else ():
         wanted = _known_parameters(variant, protocol)
         for key, part in parts.items():
             if part[0]["detector"] == variant.detector and _same(part[0], wanted):
@@ -219,58 +221,17 @@ def _plain_label(record: Record, parts: Mapping[str, Sequence[Record]]) -> str:
 
 
 def _row(label: str, records: Sequence[Record]) -> Row:
-    names = dict.fromkeys(name for record in records for name in record["metrics"])
+    names = dict.fromkeys([*(name for record in records for name in record["metrics"]), *RESOURCES])
     entities = {(record["dataset"], record["entity"]) for record in records}
-    figures = {name: spread for name in names if (spread := _spread(records, name)) is not None}
+    figures = {name: found for name in names if (found := spread(records, name)) is not None}
     return Row(label, "ours", len(entities), len({record["seed"] for record in records}), figures)
-
-
-def _spread(records: Sequence[Record], name: str) -> Spread | None:
-    by_entity: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        value = record["metrics"].get(name)
-        if isinstance(value, int | float) and math.isfinite(value):
-            by_entity.setdefault((record["dataset"], record["entity"]), []).append(float(value))
-    if not by_entity:
-        return None
-    means = np.array([np.mean(values) for values in by_entity.values()])
-    if len(means) == 1:
-        (values,) = by_entity.values()
-        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return Spread(float(means[0]), means[0] - deviation, means[0] + deviation, len(values), "seeds")
-    low, high = bootstrap(means)
-    return Spread(float(means.mean()), low, high, len(means), "entities")
-
-
-def bootstrap(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    """Give a 95 % interval for the mean of these values, by drawing from them again and again.
-
-    Examples
-    --------
-    >>> low, high = bootstrap(np.array([0.0, 1.0] * 50))
-    >>> 0.38 < low < 0.42, 0.58 < high < 0.62
-    (True, True)
-    """
-    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)
-
-
-@cache
-def paper_figures() -> tuple[dict[str, Any], ...]:
-    """Give the figures of the paper, each with its table and line."""
-    text = files("patchad").joinpath("paper_results.json").read_text(encoding="utf-8")
-    return tuple(json.loads(text)["figures"])
 
 
 def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapping[str, str]) -> list[Row]:
     """Give what the paper says of this variant: the suite's own table first, then what others add or contradict."""
-    if variant is None:
-        return []
-    about = [f for f in paper_figures() if (f["dataset"], f["variant"]) == (dataset, variant.name)]
     rows: list[Row] = []
     shown: set[tuple[str, float]] = set()
-    for figure in sorted(about, key=lambda figure: figure["suite"] != suite):
+    for figure in figures_of(suite, dataset, variant.name) if variant else ():
         fresh = {n: v for n, v in figure["figures"].items() if n in columns and (n, v) not in shown}
         if fresh:
             shown.update(fresh.items())
@@ -278,7 +239,7 @@ def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapp
     return rows
 
 
-def _paper_row(figure: Mapping[str, Any], values: Mapping[str, float]) -> Row:
+def _paper_row(figure: Figure, values: Mapping[str, float]) -> Row:
     shares = {name: value if name in PLAIN else value / 100 for name, value in values.items()}
     label = f"the paper: {figure['method']} ({figure['table']}, line {figure['lines'][0]})"
     return Row(label, "paper", 0, 0, {n: Spread(v, v, v, 0, "seeds") for n, v in shares.items()})
@@ -288,21 +249,22 @@ def _paper_row(figure: Mapping[str, Any], values: Mapping[str, float]) -> Row:
 
 
 def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
-    spread = row.figures.get(name)
-    if spread is None:
+    found = row.figures.get(name)
+    if found is None:
         return ""
     scale, places = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
     if name in PLAIN:
-        places = 0 if abs(spread.mean) >= 1000 else 2
+        scale = 1e-6 if name == "peak_memory" else 1.0
+        places = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
 
     def number(value: float) -> str:
         return f"{scale * value:,.{places}f}"
 
-    if row.source == "paper" or spread.count < 2:
-        return number(spread.mean)
-    if spread.over == "seeds":
-        return f"{number(spread.mean)} {plus_minus} {number(spread.high - spread.mean)}"
-    return f"{number(spread.mean)} [{number(spread.low)}, {number(spread.high)}]"
+    if row.source == "paper" or found.count < 2 or name in RESOURCES:
+        return number(found.mean)
+    if found.over == "seeds":
+        return f"{number(found.mean)} {plus_minus} {number(found.high - found.mean)}"
+    return f"{number(found.mean)} [{number(found.low)}, {number(found.high)}]"
 
 
 def _markdown(tables: Sequence[Table], records: Sequence[Record]) -> str:
@@ -349,10 +311,10 @@ def _csv(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: AR
     writer.writerow(heading.split(","))
     for table in tables:
         for row in table.rows:
-            for name, spread in row.figures.items():
-                figures = [f"{value:.10g}" for value in (spread.mean, spread.low, spread.high)]
+            for name, found in row.figures.items():
+                figures = [f"{value:.10g}" for value in (found.mean, found.low, found.high)]
                 where = (table.suite, table.protocol, table.dataset, row.label, row.source, name)
-                writer.writerow([*where, *figures, spread.over, row.entities, row.seeds])
+                writer.writerow([*where, *figures, found.over, row.entities, row.seeds])
     return text.getvalue()
 
 

@@ -9,6 +9,9 @@ from patchad.baselines.attention import AnomalyTransformer, DCdetector
 from patchad.baselines.contrastive import NCAD, PaAno, TSCP2
 from patchad.baselines.forecast import CNN, KANAD, LSTM, LSTMRNN, TCNED
 from patchad.baselines.hypersphere import COUTA, THOC
+from patchad.baselines.memory import AdaMemBLS
+from patchad.baselines.nominality import NPSRPoint, NPSRSequence
+from patchad.baselines.probabilistic import CLMPPCA, MMPCACD
 from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
 from patchad.baselines.random import RandomScore
 from patchad.baselines.regressions import Autoregression, GBRT, VAR
@@ -51,10 +54,15 @@ BASELINES: Mapping[str, type[Detector]] = {
     "patchtst": PatchTST,
     "ncad": NCAD,
     "couta": COUTA,
+    "npsr_pt": NPSRPoint,
+    "npsr_seq": NPSRSequence,
     "m2n2": M2N2,
+    "adamembls": AdaMemBLS,
     "bocpd": BOCPD,
     "u_time": UTime,
     "ts_cp2": TSCP2,
+    "mmpcacd": MMPCACD,
+    "cl_mppca": CLMPPCA,
     "gpt2_adapter": GPT2Adapter,
     "kan_ad": KANAD,
     "paano": PaAno,
