@@ -16,8 +16,10 @@ from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
 
-SCORING, TRAINING = "tf32x3", "tf32"
-"""How a GPU multiplies: in three parts, as good as single precision; or in one, with ten bits, which training takes."""
+PRECISIONS = {"highest": "tf32x3", "high": "tf32", "medium": "tf32"}
+"""How a GPU multiplies, by torch's `float32_matmul_precision`: in three parts, as good as float32, or in one."""
+GRADIENTS = "tf32"
+"""How a GPU multiplies for gradients: ten bits are far more than two batches have in common."""
 EPSILON = 1e-5
 """Added to the variance, as LayerNorm does."""
 Activation = Literal["gelu", "relu"]
@@ -73,7 +75,14 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
     for part in parts:
         seen = _seen(x, axis, part.start, part.stop)
         if kernels is not None and part.weights.widen.shape[1] <= kernels.WIDEST_AXIS:
-            kernels.forward(seen, seen, last, part.weights, gelu=activation == "gelu", precision=SCORING)
+            kernels.forward(
+                seen,
+                seen,
+                last,
+                part.weights,
+                gelu=activation == "gelu",
+                precision=PRECISIONS[torch.get_float32_matmul_precision()],
+            )
             continue
         hidden = _activated(_before(_normal(seen, last)[0], part.weights, last), activation, in_place=True)
         _residual(seen, hidden, part.weights, last, seen)
@@ -161,7 +170,8 @@ class _Mix(torch.autograd.Function):
             folded = Folded(*weights[4 * number : 4 * number + 4])
             seen, out = _seen(x, axis, start, stop), _seen(mixed, axis, start, stop)
             if ctx.kernels is not None and len(folded.shift) <= ctx.kernels.WIDEST_TRAINED:
-                ctx.kernels.forward(seen, out, last, folded, gelu=gelu, precision=TRAINING)
+                precision = PRECISIONS[torch.get_float32_matmul_precision()]
+                ctx.kernels.forward(seen, out, last, folded, gelu=gelu, precision=precision)
                 saved += [x, *folded]
                 continue
             normal, scale = _normal(seen, last)
@@ -183,7 +193,7 @@ class _Mix(torch.autograd.Function):
             above, below = (_seen(tensor, ctx.axis, start, stop) for tensor in (upper, lower))
             if saved[0].ndim == 4:  # x itself: the kernels work the rest out again
                 seen, weights, saved = _seen(saved[0], ctx.axis, start, stop), saved[1:5], saved[5:]
-                found += ctx.kernels.backward(seen, above, below, last, weights, gelu=gelu, precision=TRAINING)
+                found += ctx.kernels.backward(seen, above, below, last, weights, gelu=gelu, precision=GRADIENTS)
             else:
                 kept, saved = saved[:6], saved[6:]
                 found += _backward(above, below, *kept, last=last, activation=ctx.activation)

@@ -76,7 +76,7 @@ class Mixer(nn.Module):
         self.narrow = nn.Linear(hidden, width)
         self._kept: tuple[tuple[int, ...], Folded] | None = None
 
-    def train(self, mode: bool = True) -> Mixer:  # noqa: FBT001, FBT002 - torch's own signature
+    def train(self, mode: bool = True) -> Mixer:
         """Forget what was folded: a step that a GPU replays changes weights unseen."""
         self._kept = None
         return super().train(mode)
