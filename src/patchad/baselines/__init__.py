@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from patchad.baselines.adversarial import USAD, BeatGAN, TranAD
+from patchad.baselines.autoencoders import DAGMM, LSTMVAE
 from patchad.baselines.forecast import CNN
 from patchad.baselines.random import RandomScore
 from patchad.baselines.simple import LastDifference, SensorRange
@@ -16,4 +18,9 @@ BASELINES: Mapping[str, type[Detector]] = {
     "sensor_range": SensorRange,
     "sub_pca": SubPCA,
     "cnn": CNN,
+    "lstm_vae": LSTMVAE,
+    "usad": USAD,
+    "dagmm": DAGMM,
+    "tranad": TranAD,
+    "beatgan": BeatGAN,
 }
