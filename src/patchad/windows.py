@@ -121,8 +121,8 @@ class Folder:
         return int(block.rows.stop - block.rows.start - block.starts[-1])
 
     def result(self) -> FloatArray:
-        """Give the `(time, width)` values."""
-        return self._sum if self._count is None else self._sum / self._count
+        """Give the `(time, width)` values, 0 where no window spoke."""
+        return self._sum if self._count is None else self._sum / np.maximum(self._count, 1)
 
 
 def trailing_mean(values: FloatArray, rows: int) -> FloatArray:
