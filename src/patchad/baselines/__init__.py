@@ -9,6 +9,7 @@ from patchad.baselines.autoencoders import DAGMM, LSTMVAE
 from patchad.baselines.forecast import CNN
 from patchad.baselines.random import RandomScore
 from patchad.baselines.simple import LastDifference, SensorRange
+from patchad.baselines.stochastic import D3R, ITAD, InterFusion, OmniAnomaly
 from patchad.baselines.subsequences import SubPCA
 from patchad.detector import Detector
 
@@ -23,4 +24,8 @@ BASELINES: Mapping[str, type[Detector]] = {
     "dagmm": DAGMM,
     "tranad": TranAD,
     "beatgan": BeatGAN,
+    "omnianomaly": OmniAnomaly,
+    "interfusion": InterFusion,
+    "itad": ITAD,
+    "d3r": D3R,
 }

@@ -18,8 +18,8 @@ from patchad.containers import FloatArray
 from patchad.neural import NeuralDetector
 from patchad.training import Goal
 
-ROUND = 50
-"""Training steps that count as one epoch where a loss changes from epoch to epoch."""
+ROUND = 250
+"""Training steps that count as one epoch in a loss that changes from epoch to epoch, as it does evenly here."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -56,8 +56,8 @@ class DuelDetector(RangedDetector):
     trust: float = 0.5
 
     @abstractmethod
-    def _plainness(self, epoch: int) -> float:
-        """Give the weight of the plain reconstruction in the losses of an epoch, counted from 1."""
+    def _plainness(self, epoch: float) -> float:
+        """Give the weight of the plain reconstruction in the losses, where epochs are counted from 1."""
 
     def _goals(self, net: Any) -> list[Goal]:
         shared = list(net.shared.parameters())
@@ -69,15 +69,15 @@ class DuelDetector(RangedDetector):
     def _loss(self, net: Any, batch: Tensor) -> Tensor:
         points = self._ranged(batch)
         one, _, again = net(points)
-        if not net.training:  # held-out windows: the weights change, and a loss to stop on must not
+        if not net.training:  # held-out windows: the losses' weights change, and a measure to stop on must not
             return functional.mse_loss(one, points)
-        weight = self._plainness(1 + net.steps // ROUND)
+        weight = self._plainness(1 + net.steps / ROUND)
         return weight * functional.mse_loss(one, points) + (1 - weight) * functional.mse_loss(again, points)
 
     def _opposed(self, net: Any, batch: Tensor) -> Tensor:
         points = self._ranged(batch)
         _, two, again = net(points)
-        weight = self._plainness(1 + net.steps // ROUND)
+        weight = self._plainness(1 + net.steps / ROUND)
         net.steps += 1
         return weight * functional.mse_loss(two, points) - (1 - weight) * functional.mse_loss(again, points)
 
@@ -125,9 +125,10 @@ class USAD(DuelDetector):
 
     Audibert et al., "USAD: UnSupervised Anomaly Detection on Multivariate Time Series" (2020): in epoch n the plain
     reconstruction weighs 1/n in both losses, the duel the rest; the score of a window, which goes to its newest row, is
-    the weighted sum of the two errors. Layers, sizes and window are those that the paper uses on SWaT; it does not say
-    how it weighs the two errors in its main results, they count alike here. An epoch is counted every 50 steps, and
-    training stops on the first autoencoder's plain error.
+    the weighted sum of the two errors. Layers, code and window are those that the paper uses on SWaT, without its
+    thinning of the rows; the errors weigh alike, as in the public code. Here n grows evenly, by one in 250 steps, and
+    training stops on the first autoencoder's error, early in the duel: when it went on for as many epochs as the
+    paper's, in our trials, the second autoencoder's error became large for every window and told little.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ class USAD(DuelDetector):
     max_steps: int | None = 1000
     latent: int = 40
 
-    def _plainness(self, epoch: int) -> float:
+    def _plainness(self, epoch: float) -> float:
         return 1 / epoch
 
     def _build(self, channels: int) -> nn.Module:
@@ -197,8 +198,8 @@ class TranAD(DuelDetector):
     squared error of a first pass, the focus, goes into a second one; two decoders are trained against each other, with
     a plain share of `decay ** -n` in epoch n; the score is the mean of the squared errors of both passes at the newest
     row. Window, width, heads, and the layers' sizes are the paper's and its public code's. The context is the window
-    itself, as in that code, not the whole past; the meta-learning step after each epoch is left out. An epoch is
-    counted every 50 steps, and training stops on the plain error of the first decoder.
+    itself, as in that code, not the whole past; the meta-learning step after each epoch is left out. Here n grows
+    evenly, by one in 250 steps, and training stops on the error of the first decoder.
 
     Parameters
     ----------
@@ -216,8 +217,8 @@ class TranAD(DuelDetector):
     dropout: float = 0.1
     decay: float = 1.1
 
-    def _plainness(self, epoch: int) -> float:
-        return self.decay**-epoch
+    def _plainness(self, epoch: float) -> float:
+        return math.exp(-epoch * math.log(self.decay))
 
     def _build(self, channels: int) -> nn.Module:
         return _TranAD(channels, self.window_, self.feedforward, self.dropout)

@@ -126,7 +126,8 @@ class DAGMM(NeuralDetector):
     net gives a code, the relative distance and the cosine likeness of the reconstruction; an estimation net says to
     which Gaussian they belong; both learn together. The energy under the mixture, taken from the train windows after
     training, is the score of a window, which goes to its newest row. Layers and weights are the paper's for KDDCUP. The
-    paper judges records; here a short window is a record, its length ours.
+    paper judges records; here a short window is a record, its length ours, and the code has four numbers, not one,
+    with which it could not even tell where in a cycle a window stands.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ class DAGMM(NeuralDetector):
 
     window: int = 10
     batch_size: int = 256
-    widths: tuple[int, ...] = (60, 30, 10, 1)
+    widths: tuple[int, ...] = (60, 30, 10, 4)
     mixtures: int = 4
     energy_weight: float = 0.1
     covariance_weight: float = 0.005

@@ -64,6 +64,7 @@ class LinkedLatent(nn.Module):
         self.latent = latent
         self.of_features = nn.Linear(features, 2 * latent)
         self.of_before = nn.Linear(latent, 2 * latent, bias=False)
+        nn.init.zeros_(self.of_before.weight)  # a recurrence that starts at random drives the spreads to their bounds
 
     def walk(self, features: Tensor, *, noisy: bool) -> tuple[Tensor, Gaussian]:
         """Go through the steps `(b, t, feature)`, drawing a latent at each, or taking its mean."""
