@@ -9,8 +9,9 @@ from patchad.baselines.autoencoders import DAGMM, LSTMVAE
 from patchad.baselines.forecast import CNN
 from patchad.baselines.random import RandomScore
 from patchad.baselines.simple import LastDifference, SensorRange
-from patchad.baselines.stochastic import D3R, ITAD, InterFusion, OmniAnomaly
+from patchad.baselines.stochastic import D3R, InterFusion, OmniAnomaly
 from patchad.baselines.subsequences import SubPCA
+from patchad.baselines.tensors import ITAD
 from patchad.detector import Detector
 
 BASELINES: Mapping[str, type[Detector]] = {

@@ -212,7 +212,7 @@ class TranAD(DuelDetector):
     name = "tranad"
 
     window: int = 10
-    max_steps: int | None = 600
+    max_steps: int | None = 400
     feedforward: int = 16
     dropout: float = 0.1
     decay: float = 1.1

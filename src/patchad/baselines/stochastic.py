@@ -1,23 +1,22 @@
-"""Models of how normal windows come about: latent states, tensors, diffusion; what they never make is strange."""
+"""Models of how normal windows come about, by latent states or from noise; what they never make is strange."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from torch import Tensor, nn
 from torch.nn import functional
 
 from patchad.baselines.likelihood import Gaussian, GaussianHead, LikelihoodDetector, LinkedLatent, PlanarFlow, before
 from patchad.containers import FloatArray
 from patchad.neural import NeuralDetector
-from patchad.windowed import WindowDetector
-from patchad.windows import Fold
+
+WARM_UP = 100
+"""Training steps over which InterFusion's divergences come to count in full."""
 
 
 class _OmniAnomaly(nn.Module):
@@ -88,6 +87,7 @@ class OmniAnomaly(LikelihoodDetector):
 class _InterFusion(nn.Module):
     def __init__(self, channels: int, window: int, hidden: int, latent: int, flows: int) -> None:
         super().__init__()
+        self.steps = 0
         halved = -(-window // 2)
         self.lengths = [window, halved, -(-halved // 2)]  # before each halving of the time axis
         widths = [channels, *[hidden] * 5]
@@ -103,6 +103,9 @@ class _InterFusion(nn.Module):
             nn.ConvTranspose1d(a, b, 5, 2, 2) for a, b in ((hidden, channels), (hidden, hidden), (channels, hidden))
         )
         self.smooth = nn.ModuleList(nn.Conv1d(hidden, hidden, 5, 1, 2) for _ in self.lengths[1:])
+        for part in self.modules():
+            if isinstance(part, nn.Conv1d | nn.ConvTranspose1d):
+                nn.init.kaiming_normal_(part.weight)  # torch's own start lets ten layers fade to nothing
         self.filtered = GaussianHead(channels, channels)
         self.backwards = nn.GRU(channels, hidden, batch_first=True)
         self.encoded = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU())
@@ -145,9 +148,11 @@ class InterFusion(LikelihoodDetector):
     runs backwards draws a few latents for each step, which hold how the channels hang together; the score is the
     negative log-likelihood of the row under both. The paper's MCMC imputation, which refines the reconstruction at
     rows that look anomalous, is left out, in the score as in the blame. The temporal latents learn to give back the
-    window by themselves beside the rest, not before it; planar flows stand for real NVP; the convolutions are as wide
-    as the other hidden layers, not as the series, as few channels would leave them next to nothing; scores come from
-    the mean latents. Window and latents are the public code's; hidden layers are 500 wide there, and flows 20 long.
+    window by themselves beside the rest, not before it, and the divergences from the priors come to count in full only
+    over the first 100 steps, or the latents would fall silent at once. Planar flows stand for real NVP. The
+    convolutions are as wide as the other hidden layers, not as the series: few channels would leave them next to
+    nothing. Scores come from the mean latents. Window and latents are the public code's; hidden layers are 500 wide
+    there, and flows 20 long.
 
     Parameters
     ----------
@@ -176,100 +181,15 @@ class InterFusion(LikelihoodDetector):
         temporal: Gaussian
         excess: Tensor
         rows, filtered, temporal, excess = net(batch, noisy=True)
-        likelihood = rows.log_density(batch) + filtered.log_density(batch)
         # The temporal latents count twice: in the whole, and in what they say by themselves.
-        return (excess - likelihood.sum(-1)).mean() + 2 * temporal.divergence().sum((1, 2)).mean() / batch.shape[1]
+        divergence = excess.mean() + 2 * temporal.divergence().sum((1, 2)).mean() / batch.shape[1]
+        weight = min(net.steps / WARM_UP, 1.0) if net.training else 1.0
+        net.steps += net.training
+        return weight * divergence - (rows.log_density(batch) + filtered.log_density(batch)).sum(-1).mean()
 
     def _expected(self, windows: Tensor) -> Gaussian:
         rows: Gaussian = self.net_(windows, noisy=False)[0]
         return rows
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class ITAD(WindowDetector):
-    """Windows whose share in the components of a tensor of train windows is far from every cluster of shares.
-
-    Shin et al., "ITAD: Integrative Tensor-based Anomaly Detection System for Reducing False Positives of Satellite
-    Systems" (2020): windows, steps and channels make a third-order tensor; its CANDECOMP/PARAFAC decomposition, by
-    alternating least squares, gives each window its weights on a few components; these are clustered, and the distance
-    to the nearest centre is the score. The paper integrates several such tensors, of the satellite's subsystems; here
-    there is one of all channels. New windows are projected on the components by least squares. The paper's sizes are
-    for its telemetry, so those here are ours.
-
-    Parameters
-    ----------
-    rank
-        Components of the tensor.
-    clusters
-        Of the windows' weights.
-    windows
-        Most train windows in the tensor.
-    sweeps
-        Rounds of least squares.
-    """
-
-    name = "itad"
-    kept: ClassVar[tuple[str, ...]] = ("projection_", "spread_", "centres_")
-
-    window: int = 30
-    fold: Fold = "mean"
-    rank: int = 10
-    clusters: int = 10
-    windows: int = 2000
-    sweeps: int = 30
-
-    @property
-    def n_parameters_(self) -> int:
-        """The components, as they are applied, and the centres."""
-        return int(self.projection_.size + self.centres_.size)
-
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
-        tensor = self._scaled_windows(known, self.windows).astype(np.float64)
-        seed = self._seed()
-        steps, channels = components(tensor, self.rank, self.sweeps, np.random.default_rng(seed))
-        self.projection_ = np.linalg.pinv(_paired(steps, channels)).T  # (step x channel, rank)
-        weights = tensor.reshape(len(tensor), -1) @ self.projection_
-        self.spread_ = np.maximum(weights.std(axis=0), 1e-6)
-        count = min(self.clusters, len(weights))
-        self.centres_ = KMeans(count, n_init=3, random_state=seed).fit(weights / self.spread_).cluster_centers_
-
-    def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:  # noqa: ARG002 - weights belong to a whole window
-        weights = windows.reshape(len(windows), -1) @ self.projection_ / self.spread_
-        distances = np.linalg.norm(weights[:, None] - self.centres_, axis=2)
-        return distances.min(axis=1, keepdims=True), None
-
-
-def _paired(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Give the products `(i x j, rank)` of all rows of two factors (the Khatri-Rao product)."""
-    return np.asarray((left[:, None] * right).reshape(-1, left.shape[1]))
-
-
-def components(
-    tensor: FloatArray, rank: int, sweeps: int, random: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Decompose `(window, step, channel)` by alternating least squares; give the factors of steps and channels.
-
-    Examples
-    --------
-    >>> random = np.random.default_rng(0)
-    >>> factors = [random.normal(size=(size, 2)) for size in (40, 6, 3)]
-    >>> tensor = np.einsum("wr,sr,cr->wsc", *factors)
-    >>> found = _paired(*components(tensor, 2, 200, random))
-    >>> flat = tensor.reshape(40, -1)
-    >>> bool(np.allclose(flat @ np.linalg.pinv(found).T @ found.T, flat, atol=1e-3))
-    True
-    """
-    factors = [random.normal(size=(size, rank)) for size in tensor.shape]
-    for _ in range(sweeps):
-        for mode in range(3):
-            one, two = (factors[other] for other in range(3) if other != mode)
-            spread = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
-            gram = (one.T @ one) * (two.T @ two)
-            ridge = 1e-9 * np.trace(gram) + 1e-12  # a constant channel, or more components than the data has
-            solved = np.linalg.solve(gram + ridge * np.eye(rank), (spread @ _paired(one, two)).T).T
-            scale = np.linalg.norm(solved, axis=0) if mode else np.ones(rank)  # the windows hold the scale
-            factors[mode] = solved / np.maximum(scale, 1e-12)
-    return factors[1], factors[2]
 
 
 class _D3R(nn.Module):
