@@ -65,10 +65,10 @@ CASES = [
     ("usad", broken_correlation, {"max_steps": 200}),
     ("dagmm", changed_frequency, {"max_steps": 200}),
     ("tranad", level_shift, {"max_steps": 60, "learning_rate": 1e-2}),
-    ("beatgan", flat_line, {"window": 32, "filters": 8, "max_steps": 100}),
+    ("beatgan", changed_frequency, {"window": 32, "filters": 8, "max_steps": 150}),
     ("omnianomaly", spikes, RECURRENT),
     ("interfusion", broken_correlation, RECURRENT | {"hidden": 32, "max_steps": 150, "learning_rate": 3e-3}),
-    ("itad", changed_frequency, {}),
+    ("itad", flat_line, {}),
     ("d3r", spikes, D3R_SMALL),
 ]
 
