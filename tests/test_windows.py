@@ -39,6 +39,11 @@ def test_folding_in_blocks_equals_folding_row_by_row(size, fold, batch):
     np.testing.assert_allclose(folder.result()[:, 0], slow_fold(length, window, hop, fold, said))
 
 
+@pytest.mark.parametrize("fold", ["newest", "mean"])
+def test_where_no_window_spoke_there_is_nothing(fold):
+    assert Folder(4, 2, fold).result().tolist() == [[0.0, 0.0]] * 4
+
+
 @given(sizes)
 def test_every_row_is_scored_by_a_window_that_ends_at_most_hop_rows_later(size):
     length, window, hop = size

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchad.baselines.adaptive import M2N2
+from patchad.baselines.adversarial import BeatGAN, TranAD, USAD
 from patchad.baselines.attention import AnomalyTransformer, DCdetector
-from patchad.baselines.contrastive import NCAD, TSCP2, PaAno
+from patchad.baselines.autoencoders import DAGMM, LSTMVAE
+from patchad.baselines.contrastive import NCAD, PaAno, TSCP2
 from patchad.baselines.forecast import CNN, KANAD, LSTM, LSTMRNN, TCNED
 from patchad.baselines.hypersphere import COUTA, THOC
 from patchad.baselines.memory import AdaMemBLS
@@ -14,11 +16,13 @@ from patchad.baselines.nominality import NPSRPoint, NPSRSequence
 from patchad.baselines.probabilistic import CLMPPCA, MMPCACD
 from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
 from patchad.baselines.random import RandomScore
-from patchad.baselines.regressions import GBRT, VAR, Autoregression
-from patchad.baselines.rowwise import LOF, OCSVM, IForest, RowPCA
+from patchad.baselines.regressions import Autoregression, GBRT, VAR
+from patchad.baselines.rowwise import IForest, LOF, OCSVM, RowPCA
 from patchad.baselines.segmentation import BOCPD, UTime
 from patchad.baselines.simple import LastDifference, MovingZScore, SensorRange
+from patchad.baselines.stochastic import D3R, InterFusion, OmniAnomaly
 from patchad.baselines.subsequences import KMeansAD, MatrixProfile, SubIForest, SubKNN, SubOCSVM, SubPCA
+from patchad.baselines.tensors import ITAD
 from patchad.baselines.transformers import GPT2Adapter, PatchTST, TimesNet
 from patchad.detector import Detector
 
@@ -45,13 +49,19 @@ BASELINES: Mapping[str, type[Detector]] = {
     "deep_if": DeepIF,
     "lstm_rnn": LSTMRNN,
     "lstm": LSTM,
+    "lstm_vae": LSTMVAE,
     "cnn": CNN,
     "tcn_ed": TCNED,
+    "usad": USAD,
+    "dagmm": DAGMM,
+    "beatgan": BeatGAN,
+    "omnianomaly": OmniAnomaly,
     "thoc": THOC,
     "anomaly_transformer": AnomalyTransformer,
     "dcdetector": DCdetector,
     "timesnet": TimesNet,
     "patchtst": PatchTST,
+    "tranad": TranAD,
     "ncad": NCAD,
     "couta": COUTA,
     "npsr_pt": NPSRPoint,
@@ -63,6 +73,9 @@ BASELINES: Mapping[str, type[Detector]] = {
     "ts_cp2": TSCP2,
     "mmpcacd": MMPCACD,
     "cl_mppca": CLMPPCA,
+    "itad": ITAD,
+    "interfusion": InterFusion,
+    "d3r": D3R,
     "gpt2_adapter": GPT2Adapter,
     "kan_ad": KANAD,
     "paano": PaAno,
