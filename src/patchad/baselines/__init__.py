@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchad.baselines.adaptive import M2N2
-from patchad.baselines.adversarial import BeatGAN, TranAD, USAD
+from patchad.baselines.adversarial import USAD, BeatGAN, TranAD
 from patchad.baselines.attention import AnomalyTransformer, DCdetector
 from patchad.baselines.autoencoders import DAGMM, LSTMVAE
-from patchad.baselines.contrastive import NCAD, PaAno, TSCP2
+from patchad.baselines.contrastive import NCAD, TSCP2, PaAno
 from patchad.baselines.forecast import CNN, KANAD, LSTM, LSTMRNN, TCNED
 from patchad.baselines.hypersphere import COUTA, THOC
 from patchad.baselines.memory import AdaMemBLS
@@ -16,8 +16,8 @@ from patchad.baselines.nominality import NPSRPoint, NPSRSequence
 from patchad.baselines.probabilistic import CLMPPCA, MMPCACD
 from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
 from patchad.baselines.random import RandomScore
-from patchad.baselines.regressions import Autoregression, GBRT, VAR
-from patchad.baselines.rowwise import IForest, LOF, OCSVM, RowPCA
+from patchad.baselines.regressions import GBRT, VAR, Autoregression
+from patchad.baselines.rowwise import LOF, OCSVM, IForest, RowPCA
 from patchad.baselines.segmentation import BOCPD, UTime
 from patchad.baselines.simple import LastDifference, MovingZScore, SensorRange
 from patchad.baselines.stochastic import D3R, InterFusion, OmniAnomaly
