@@ -63,7 +63,7 @@ class Case:
 
         if self.device.type == "cuda":
             return lambda: some(windows)
-        return lambda: side_by_side(some, torch.split(windows, self.detector._at_once()))
+        return lambda: side_by_side(some, torch.split(windows, self.detector._scored_at_once()))
 
     def score_plain(self, size: int) -> Callable[[], object]:
         """Give a call that scores `size` windows module by module."""
@@ -187,7 +187,7 @@ def table(results: list[dict[str, object]]) -> str:
     """Write the results as Markdown."""
     columns = (
         "preset | channels | parameters | training: plain | ours | ratio | of the floor | scoring 128 at once: plain "
-        "| ours | ratio | of the floor | scoring many at once: plain | ours | ratio | rows/s | one window, ms: plain | ours"
+        "| ours | ratio | of the floor | scoring many: plain | ours | ratio | rows/s | one window, ms: plain | ours"
     )
     lines = [f"| {columns} |", "|" + " --- |" * (columns.count("|") + 1)]
     for r in results:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -21,8 +22,10 @@ from patchad.threads import side_by_side
 from patchad.training import Goal
 from patchad.windows import Fold, shrink_window
 
-CACHED_VALUES = 300_000
-"""Values of both views of a few windows that fit into the nearest memory of a core."""
+CACHED_VALUES = 1_000_000
+"""Values of both views of some windows, up to which a core is quickest."""
+WORTH_TWO_CORES = 400_000
+"""Values of both views of a batch over which two cores train sooner than one."""
 CALIBRATION_VALUES = 6_000_000
 """Values of held-out windows at most that the scales of the score are learned from."""
 
@@ -193,12 +196,28 @@ class PatchAD(NeuralDetector):
 
     def _goals(self, net: nn.Module) -> list[Goal]:
         self._asked = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
-        return [Goal(list(net.parameters()), self._loss, together=self._at_once(), recordable=True)]
+        return [Goal(list(net.parameters()), self._loss, together=self._trained_at_once(), recordable=True)]
 
-    def _at_once(self) -> int:
-        """Give how many windows a core works on at once: as many as its nearest memory holds."""
+    def _values(self) -> float:
+        """Give the values of both views of a window, at a usual patch size."""
         places = sum(self.window_ // size + size for size in self.patch_sizes_) / len(self.patch_sizes_)
-        return max(int(CACHED_VALUES / (places * len(self.channels_) * self.d_model)), 1)
+        return places * len(self.channels_) * self.d_model
+
+    def _scored_at_once(self) -> int:
+        """Give how many windows a core scores at once: as many as its nearer memory holds."""
+        return min(max(int(CACHED_VALUES / self._values()), 1), 256)
+
+    def _trained_at_once(self) -> int:
+        """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores."""
+        parts = math.ceil(self.batch_size * self._values() / CACHED_VALUES)
+        if parts == 1 and self.batch_size * self._values() > WORTH_TWO_CORES:
+            parts = 2
+        return math.ceil(self.batch_size / parts)
+
+    def _together(self) -> int:
+        if self.device_.type != "cpu":
+            return super()._together()
+        return 2 * torch.get_num_threads() * self._scored_at_once()
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._asked)
@@ -247,7 +266,7 @@ class PatchAD(NeuralDetector):
         """Give the evidence of many windows, a few at a time on each core."""
         if self.device_.type != "cpu":
             return self._evidence(windows, steps)
-        parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._at_once()))
+        parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._scored_at_once()))
         residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         return residuals, distances
 

@@ -26,14 +26,14 @@ from patchad.containers import BoolArray, FloatArray
 from patchad.datasets.entity import Entity
 from patchad.detection import alarm_runs
 from patchad.detector import Detector
-from patchad.errors import InputError, MissingExtraError, PatchADError, listed
+from patchad.errors import InputError, MissingExtraError, MissingWeightsError, PatchADError, listed
 from patchad.thresholds import Ratio
 
 Metrics = dict[str, float | str | None]
 """Numbers by name, None for what has no value; or one text, `skipped`, the reason why there are none."""
 
 
-UNAVAILABLE = (MissingExtraError,)
+UNAVAILABLE = (MissingExtraError, MissingWeightsError)
 """Errors of a detector that cannot run on this machine as it is, whatever the entity."""
 
 

@@ -24,9 +24,13 @@ def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> l
     [1, 4, 9]
     """
     threads = torch.get_num_threads()
-    if threads == 1 or len(items) == 1:
+    if threads > 1 and len(items) > 1:
+        return list(_pool(threads).map(function, items))
+    torch.set_num_threads(1)
+    try:
         return [function(item) for item in items]
-    return list(_pool(threads).map(function, items))
+    finally:
+        torch.set_num_threads(threads)
 
 
 @functools.cache

@@ -202,7 +202,7 @@ class _Step:
 
 def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
     """Set the gradients of the goal's parameters; give its loss."""
-    if batch.is_cuda or goal.together is None or len(batch) <= goal.together:
+    if batch.is_cuda or goal.together is None:
         value = goal.loss(net, batch)
         value.backward()  # type: ignore[no-untyped-call]
         return value.detach()
