@@ -17,9 +17,10 @@ from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
 from patchad.scoring import Score, ScoreRule
+from patchad.series import Series
 from patchad.threads import side_by_side
 from patchad.training import Goal
-from patchad.windows import Fold, shrink_window
+from patchad.windows import Fold, Folder, blocks, shrink_window, views
 
 CACHED_VALUES = 300_000
 """Values of both views of a few windows that fit into the nearest memory of a core."""
@@ -254,6 +255,27 @@ class PatchAD(NeuralDetector):
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         evidence = self._evidence_apart(torch.from_numpy(windows), steps)
         return self.rule_.scores(*evidence), self.rule_.blame(*evidence) if explain else None
+
+    def _expected(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
+        """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
+        window, hop = self.window_, self.hop_
+        if len(series) < window:
+            return None
+        # Windows are anchored at the start of the series: cut it where the first and the last one needed stand.
+        start = max(-(-(rows.start + 1 - window) // hop), 0) * hop
+        stop = min(start + window + max(-(-(rows.stop - start - window) // hop), 0) * hop, len(series))
+        values = series.values[start:stop]
+        middle, reach = (Folder(len(values), len(self.channels_), "newest") for _ in range(2))
+        for block in blocks(len(values), window, hop, self._together()):
+            scaled = np.ascontiguousarray(views(self.scaler_(values[block.rows]), window)[block.starts])
+            with torch.inference_mode():
+                outputs = self.net_(torch.from_numpy(scaled).to(self.device_), project=False)
+                said = torch.stack([out.reconstruction for out in outputs]).mean(0).cpu().numpy()
+            middle.add(block, said)
+            reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))
+        asked = slice(rows.start - start, rows.stop - start)
+        scaler = self.scaler_
+        return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
 
     # -- file ------------------------------------------------------------------------------------------------------
 
