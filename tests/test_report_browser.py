@@ -80,8 +80,12 @@ def test_the_keyboard_reaches_everything(desk):
     assert desk.range() == whole
 
 
-def test_a_flag_in_the_plot_leads_to_the_card_and_the_card_back(desk):
-    desk.page.locator(".timeline .scatterlayer .trace:last-child .point").first.click(force=True)
+def test_a_flag_in_the_plot_tells_of_its_event_and_leads_to_the_card_and_the_card_back(desk):
+    flag = desk.page.locator(".timeline .scatterlayer .trace:last-child .point").first
+    flag.hover(force=True)
+    desk.page.wait_for_selector(".timeline .hovertext")
+    assert "severity" in desk.page.locator(".timeline .hovertext").first.text_content()
+    flag.click(force=True)
     assert desk.page.evaluate("document.activeElement.id").startswith("event-0-")
     desk.page.locator(".card.current nav a").click()
     assert desk.page.evaluate("location.hash").startswith("#row-0-")

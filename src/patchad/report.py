@@ -192,9 +192,10 @@ class _Section:
         label += "minus zoom, Escape shows the whole series."
         yield f"<div class='timeline' role='group' tabindex='0' aria-label=\"{label}\"></div>"
         yield "<figcaption><div class='key'><span class='line'>score</span><span class='dashed'>level</span>"
-        yield "<span class='event'>event</span><span class='flag'>event, click for its card</span>"
+        if self.listed:
+            yield "<span class='event'>event</span><span class='flag'>event, click for its card</span>"
+            yield "<span class='share'>share of the blame, 0 to 100 %</span>"
         yield "<span class='label'>labelled anomaly</span>" if self.truth is not None else ""
-        yield "<span class='share'>share of the blame, 0 to 100 %</span>" if self.listed else ""
         yield "</div>Drag to zoom, double-click for the whole series; there, scores far over the level are cut off."
         if self.listed and len(self.detection.channels) > LANES:
             yield f" Lanes: the {LANES} channels blamed most, of {len(self.detection.channels):,}."
@@ -204,7 +205,7 @@ class _Section:
 
     def _list(self) -> Iterator[str]:
         yield "<h3>Events, most severe first</h3><table class='list'><thead><tr><th>when (zooms the timeline)</th>"
-        yield "<th>how long</th><th>severity</th><th>most to blame</th><th></th></tr></thead><tbody>"
+        yield "<th>how long</th><th>severity</th><th>most to blame</th><th>more</th></tr></thead><tbody>"
         for place, number in enumerate(self.listed):
             event = self.detection.events[number]
             blamed = ", ".join(f"{escape(name)} {share:.0%}" for name, share in event.channels[:3])
