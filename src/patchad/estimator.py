@@ -214,7 +214,7 @@ class PatchAD(NeuralDetector):
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
         parts = [self._evidence_apart(some, self.window_) for some in torch.split(windows, self._together())]
         residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return ScoreRule.fit(self.score, self._sign(), residuals, distances)
+        return ScoreRule.fit(self.score, self._sign(), residuals, distances, windows.numpy())
 
     # -- score -----------------------------------------------------------------------------------------------------
 
@@ -254,7 +254,8 @@ class PatchAD(NeuralDetector):
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         evidence = self._evidence_apart(torch.from_numpy(windows), steps)
-        return self.rule_.scores(*evidence), self.rule_.blame(*evidence) if explain else None
+        blame = self.rule_.blame(*evidence, windows[:, -steps:]) if explain else None
+        return self.rule_.scores(*evidence), blame
 
     def _expected(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
