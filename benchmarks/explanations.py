@@ -66,7 +66,7 @@ def leave_out_by_mean(case: Case) -> list[str]:
 def leave_out_by_expected(case: Case) -> list[str]:
     """Rank by how far the event's mean score falls when a channel takes the values that the net reconstructs."""
     series = Series(case.run.values, case.run.channels)
-    expected = case.detector._expected(series, slice(case.event.start, case.event.stop))  # noqa: SLF001
+    expected = case.detector._expect_rows(series, slice(case.event.start, case.event.stop))
     assert expected is not None
     return _leave_out(case, expected[0])
 

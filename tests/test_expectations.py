@@ -30,7 +30,7 @@ def slow_expectation(detector, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 @pytest.mark.parametrize("rows", [slice(0, 7), slice(25, 61), slice(100, 101), slice(180, 203), slice(0, 203)])
 def test_expected_rows_equal_those_of_every_window_in_turn(fitted, rows):
     values = 10 + 3 * waves(203, seed=4)
-    expected, reach = fitted._expected(Series(values, fitted.channels_), rows)
+    expected, reach = fitted._expect_rows(Series(values, fitted.channels_), rows)
     slow, slow_reach = slow_expectation(fitted, values)
     np.testing.assert_allclose(expected, slow[rows], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(reach, slow_reach[rows])
@@ -39,7 +39,7 @@ def test_expected_rows_equal_those_of_every_window_in_turn(fitted, rows):
 def test_normal_rows_lie_in_the_band():
     detector = small(max_steps=150).fit(waves(1500))
     values = waves(1000, seed=5)
-    expected, reach = detector._expected(Series(values, detector.channels_), slice(0, 1000))
+    expected, reach = detector._expect_rows(Series(values, detector.channels_), slice(0, 1000))
     assert (np.abs(values - expected) <= reach).mean() > 0.95
 
 
@@ -66,7 +66,7 @@ def test_rows_that_were_left_out_have_no_expectation():
     detector = small().fit(waves(600))
     prepared = prepare(values, detector.channels_)
     event = Event(95, 160, 150, 9.0, 50.0, (("channel_0", 1.0),))
-    (one,) = expectations(detector._expected, prepared, [event])
+    (one,) = expectations(detector._expect_rows, prepared, [event])
     rows = np.arange(one.start, one.start + len(one.values))
     left_out = (rows >= 110) & (rows < 140)
     assert np.isnan(one.values[left_out]).all()

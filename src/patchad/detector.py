@@ -80,7 +80,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         """Give `(time,)` scores, and `(time, channel)` blame, not negative, if asked to explain."""
 
-    def _expected(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
+    def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
         """Say what was expected of these rows, and how far a normal value may be from it: `(time, channel)` each.
 
         In the units of the series; None where a detector expects nothing in particular.
@@ -219,7 +219,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             contributions=shares,
             notes=tuple(notes),
             observed=table if self.named_ else replace(table, channels=None),
-            expected=expectations(self._expected, prepared, events),
+            expected=expectations(self._expect_rows, prepared, events),
         )
 
     def set_threshold(self, threshold: str | float | Threshold) -> Self:

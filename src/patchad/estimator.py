@@ -257,7 +257,7 @@ class PatchAD(NeuralDetector):
         blame = self.rule_.blame(*evidence, windows[:, -steps:]) if explain else None
         return self.rule_.scores(*evidence), blame
 
-    def _expected(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
+    def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
         window, hop = self.window_, self.hop_
         if len(series) < window:
