@@ -69,6 +69,22 @@ def test_fit_then_detect(folder, capsys, tmp_path):
     assert "flow" in outputs["report.html"].read_text()
 
 
+def test_a_column_of_labels_is_no_channel_and_is_what_events_are_held_to(folder, capsys, tmp_path):
+    odd = pd.read_csv(folder / "odd.csv")
+    fault = ((odd.index >= 150) & (odd.index < 157)).astype(int)
+    odd.assign(fault=fault, doubt=2 * fault).to_csv(tmp_path / "odd.csv", index=False)
+    report = tmp_path / "report.html"
+    call = ["detect", str(folder / "model.safetensors"), str(tmp_path / "odd.csv"), "--report", str(report)]
+    assert run([*call, "--labels", "fault"]) == 0
+    said = capsys.readouterr().err
+    assert "1 of 1 labelled anomaly found, 0 missed" in said
+    assert "ignored columns that were not in the fit: 'doubt'" in said
+    assert "Against the labels" in report.read_text()
+    for name, match in (("nonsense", "there is no column 'nonsense'"), ("doubt", "0 and 1")):
+        assert run([*call, "--labels", name]) == 2
+        assert match in capsys.readouterr().err
+
+
 def test_events_can_fail_a_pipeline(folder):
     model = str(folder / "model.safetensors")
     assert run(["detect", model, str(folder / "odd.csv"), "--fail-on-event"]) == 1

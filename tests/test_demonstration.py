@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
+from benchmarks import explanations
 from benchmarks.plant import CALM_ROWS, study
 
 from patchad.cli import run
@@ -34,6 +36,16 @@ def test_the_demo_finds_its_faults_and_writes_a_report(tmp_path, capsys):
     assert found >= 0.8 * total
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
     assert [path.name for path in (tmp_path / "demo").iterdir()] == ["report.html"]
+
+
+@pytest.mark.slow
+def test_the_faulty_channel_is_blamed_first_and_its_partner_named_in_a_correlation_break():
+    result = explanations.study(3, 1000, {"shares": explanations.by_shares})
+    ranks = result.guilty["shares"]
+    alone = np.array([place for kind in FAULTS if kind != explanations.BREAK for place in ranks[kind]])
+    assert (alone == 1).mean() >= 0.8
+    assert (alone <= 3).mean() >= 0.95
+    assert (np.maximum(ranks[explanations.BREAK], result.partner["shares"]) <= 4).mean() >= 0.95
 
 
 @pytest.mark.slow

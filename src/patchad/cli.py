@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from patchad.containers import BoolArray, FloatArray, Table
     from patchad.detection import Detection, Event
     from patchad.detector import Detector
+    from patchad.report import Chapter
 
 app = typer.Typer(
     help="Time-series anomaly detection: fit on normal data, get events with the sensors to blame.",
@@ -104,34 +105,42 @@ def detect(
     ] = None,
     events: Annotated[Path | None, typer.Option(help="write the events to this json file")] = None,
     report: Annotated[Path | None, typer.Option(help="write an HTML page for people")] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="a column of the data, 1 where anomalous: no channel, but what events are held to"),
+    ] = None,
     fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="exit with 1 if there is an event")] = False,
 ) -> None:
     """Score files, print the events, and write scores, events or a report."""
     from patchad.files import write_whole
     from patchad.registry import load
-    from patchad.report import render_page
+    from patchad.report import Chapter, render_page
 
     detector = load(model)
     if threshold is not None:
         detector.set_threshold(threshold)
-    found: list[tuple[str, Detection, Table]] = []
+    found: list[Chapter] = []
     for name, table in _read(data, time, "test"):
-        detection = _detect(detector, name, table)
-        for note in detection.notes:
-            _say(f"note: {name}: {note}")
-        found.append((name, detection, table))
+        channels, truth = (table, None) if labels is None else table.without(labels)
+        detection = _detect(detector, name, channels)
+        found.append(Chapter.of(name, detection, truth))
     contents: dict[Path, bytes] = {}
     if output is not None:
         contents[output] = _scores_csv(found)
     if events is not None:
-        listing = [{"series": name} | event.to_dict() for name, detection, _ in found for event in detection.events]
+        listing = [{"series": one.name} | event.to_dict() for one in found for event in one.detection.events]
         contents[events] = json.dumps(listing, indent=1).encode()
     if report is not None:
-        contents[report] = render_page([(name if len(found) > 1 else "", d, table) for name, d, table in found])
+        contents[report] = render_page(found)
     write_whole(contents)
     _print_events(found)
-    total = sum(len(detection.events) for _, detection, _ in found)
-    _say(f"{total} event{'' if total == 1 else 's'} in {sum(len(d.scores) for _, d, _ in found):,} rows")
+    for one in found:
+        for note in one.detection.notes:
+            _say(f"note: {one.name}: {note}")
+        if one.truth is not None:
+            _say(f"{one.name}: {one.truth.sentence}")
+    total = sum(len(one.detection.events) for one in found)
+    _say(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
     if fail_on_event and total:
         raise typer.Exit(1)
 
@@ -255,14 +264,14 @@ def _settings(detector: Detector) -> str:
     return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"
 
 
-def _print_events(found: Sequence[tuple[str, Detection, Table]]) -> None:
+def _print_events(found: Sequence[Chapter]) -> None:
     from patchad.detection import time_text
 
     rows = [("series", "start", "stop", "time", "severity", "blamed, most first")]
-    for name, detection, _ in found:
-        for event in detection.events:
+    for one in found:
+        for event in one.detection.events:
             when = "" if event.start_time is None else str(time_text(event.start_time))
-            rows.append((name, str(event.start), str(event.stop), when, f"{event.severity:.0f}", _blamed(event)))
+            rows.append((one.name, str(event.start), str(event.stop), when, f"{event.severity:.0f}", _blamed(event)))
     if len(rows) == 1:
         return
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
@@ -270,20 +279,20 @@ def _print_events(found: Sequence[tuple[str, Detection, Table]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _scores_csv(found: Sequence[tuple[str, Detection, Table]]) -> bytes:
+def _scores_csv(found: Sequence[Chapter]) -> bytes:
     import pandas as pd
 
     frames = [
         pd.DataFrame(
             {
-                "series": name,
-                "row": range(len(detection.scores)),
-                "time": None if detection.index is None else detection.index,
-                "score": detection.scores,
-                "level": detection.levels,
-                "alarm": detection.alarms.astype(int),
+                "series": one.name,
+                "row": range(len(one.detection.scores)),
+                "time": None if one.detection.index is None else one.detection.index,
+                "score": one.detection.scores,
+                "level": one.detection.levels,
+                "alarm": one.detection.alarms.astype(int),
             }
         )
-        for name, detection, _ in found
+        for one in found
     ]
     return str(pd.concat(frames).to_csv(index=False)).encode()

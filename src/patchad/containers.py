@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -37,6 +37,22 @@ class Table:
     kind: Kind = "numpy"
     native_index: Any = None
     """The index of a pandas object."""
+
+    def without(self, name: str) -> tuple[Table, FloatArray]:
+        """Take one channel out: the table without it, and its `(time,)` values.
+
+        Examples
+        --------
+        >>> table, labels = Table(np.array([[1.0, 0.0], [2.0, 1.0]]), ("flow", "label")).without("label")
+        >>> table.channels, labels.tolist()
+        (('flow',), [0.0, 1.0])
+        """
+        if self.channels is None or name not in self.channels:
+            known = f"the columns are {listed(self.channels)}" if self.channels else "the data has no names"
+            raise InputError(f"there is no column {name!r}; {known}: name one of the columns beside the time")
+        at = self.channels.index(name)
+        kept = tuple(channel for channel in self.channels if channel != name)
+        return replace(self, values=np.delete(self.values, at, axis=1), channels=kept), self.values[:, at].copy()
 
     def column(self, values: NDArray[np.generic], name: str) -> Any:
         """Give `(time,)` values back as the caller's kind of column."""

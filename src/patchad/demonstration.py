@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchad.comparison import counts_for
 from patchad.containers import Table
 from patchad.datasets.synthetic import CYCLE, FAULTS, Fault, PlantRun, plant
 from patchad.detection import Detection, Event
 from patchad.estimator import PatchAD
 from patchad.files import write_whole
-from patchad.report import render_page
+from patchad.report import Chapter, render_page
 
 TRAIN_ROWS = 8_000
 ROWS_PER_FAULT = 600
-GRACE = 10
-"""Rows after a fault in which an event still counts as its own: hop and smoothing make a verdict late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstra
     detection = detector.detect(_table(run))
     outcomes, false_events = judge(run.faults, detection.events)
     report = out / "report.html"
-    write_whole({report: render_page([("", detection, _table(run))], "PatchAD demo: a pumping station")})
+    write_whole({report: render_page([Chapter.of("", detection, run.labels)], "PatchAD demo: a pumping station")})
     return Demonstration(run, detection, outcomes, false_events, report)
 
 
@@ -62,7 +61,7 @@ def judge(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[tuple[O
     outcomes: list[Outcome] = []
     claimed: set[int] = set()
     for fault in faults:
-        own = [event for event in events if event.start < fault.stop + GRACE and event.stop > fault.start]
+        own = [event for event in events if counts_for(event, fault.start, fault.stop)]
         claimed.update(event.start for event in own)
         outcomes.append(Outcome(fault, max(own, key=lambda event: event.peak_score, default=None)))
     return tuple(outcomes), tuple(event for event in events if event.start not in claimed)

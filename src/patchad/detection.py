@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from patchad.containers import BoolArray, FloatArray, to_table
+from patchad.containers import BoolArray, FloatArray, Table
 from patchad.files import write_whole
+
+LEAST_MARGIN, MOST_MARGIN = 30, 150
+"""Rows that are drawn before and after an event: as many as it has itself, within these bounds."""
+MOST_DRAWN_ROWS = 600
+"""Rows that are drawn of an event and its margins; of a longer one, those around its peak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,21 @@ class Event:
         for name in ("start_time", "stop_time"):
             fields[name] = time_text(fields[name])
         return fields
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation:
+    """What a detector expected around one event of the channels that the event blames most."""
+
+    event: int
+    """Which of the detection's events."""
+    start: int
+    """Row of the first value."""
+    channels: tuple[str, ...]
+    values: FloatArray
+    """(time, channel), in the units of the data; NaN where nothing can be expected."""
+    reach: FloatArray
+    """(time, channel), how far from there a normal value may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,10 @@ class Detection:
     """(time, channel), shares of the blame; a row sums to 1, or to 0 where nothing is to blame."""
     notes: tuple[str, ...] = ()
     """What was filled, dropped, shrunk or ignored."""
+    observed: Table | None = None
+    """The data that was analysed, not a copy of it; for the report."""
+    expected: tuple[Expectation, ...] = ()
+    """What was expected around the most severe events, most severe first; for the report."""
 
     def to_frame(self) -> Any:
         """Give a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
@@ -114,19 +139,19 @@ class Detection:
             write_whole({Path(path): text.encode()})
         return text
 
-    def report(self, path: str | Path, X: Any = None) -> Path:
+    def report(self, path: str | Path, labels: ArrayLike | None = None) -> Path:
         """Write a self-contained HTML page for people.
 
         Parameters
         ----------
         path
             Where to write.
-        X
-            The data that was analysed, to draw the blamed channels beside the scores.
+        labels
+            Ground truth, one per row, 1 or True where anomalous: adds hits, misses, false alarms and metrics.
         """
-        from patchad.report import render_page
+        from patchad.report import Chapter, render_page
 
-        write_whole({Path(path): render_page([("", self, None if X is None else to_table(X))])})
+        write_whole({Path(path): render_page([Chapter.of("", self, labels)])})
         return Path(path)
 
 
@@ -178,6 +203,33 @@ def find_events(
             )
         )
     return tuple(events)
+
+
+def by_severity(events: Sequence[Event]) -> list[int]:
+    """Give the numbers of the events, most severe first.
+
+    Examples
+    --------
+    >>> by_severity([Event(0, 1, 0, 2.0, 10.0, ()), Event(5, 6, 5, 9.0, 80.0, ())])
+    [1, 0]
+    """
+    return sorted(range(len(events)), key=lambda i: (-events[i].severity, -events[i].peak_score, i))
+
+
+def surroundings(event: Event, length: int) -> slice:
+    """Give the rows to draw for an event in a series of `length` rows: the event and a margin, or all around its peak.
+
+    Examples
+    --------
+    >>> surroundings(Event(100, 110, 105, 2.0, 10.0, ()), 2000)
+    slice(70, 140, None)
+    """
+    margin = min(max(len(event), LEAST_MARGIN), MOST_MARGIN)
+    start, stop = event.start - margin, event.stop + margin
+    if stop - start > MOST_DRAWN_ROWS:
+        start = max(start, min(event.peak - MOST_DRAWN_ROWS // 2, stop - MOST_DRAWN_ROWS))
+        stop = start + MOST_DRAWN_ROWS
+    return slice(max(start, 0), min(stop, length))
 
 
 def alarm_runs(alarms: BoolArray, merge_gap: int = 0) -> list[tuple[int, int]]:

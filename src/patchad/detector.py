@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from patchad.config import check_types
 from patchad.containers import FloatArray, Table, is_list_of_series, to_table
 from patchad.detection import Detection, Yardstick, find_events
 from patchad.errors import InputError, UnsupportedError, listed
+from patchad.expectations import expectations
 from patchad.series import Missing, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.thresholds import Threshold, describe, from_description, make_threshold
 
@@ -78,6 +79,13 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         """Give `(time,)` scores, and `(time, channel)` blame, not negative, if asked to explain."""
+
+    def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
+        """Say what was expected of these rows, and how far a normal value may be from it: `(time, channel)` each.
+
+        In the units of the series; None where a detector expects nothing in particular.
+        """
+        return None
 
     def _stored_rows(self) -> int:
         """Give how many rows of train, its newest, have their scores kept with the detector."""
@@ -190,25 +198,28 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             notes.append(f"{rows:,} rows stand in pieces shorter than the window, which are padded and never alarm")
         if ignored:
             notes.append(f"ignored columns that were not in the fit: {listed(ignored)}")
+        events = find_events(
+            scores,
+            levels,
+            alarms,
+            shares,
+            self.channels_,
+            self.yardstick_,
+            index=table.index,
+            min_duration=self.min_duration,
+            merge_gap=self.merge_gap,
+        )
         return Detection(
             scores=scores,
             levels=levels,
             alarms=alarms,
-            events=find_events(
-                scores,
-                levels,
-                alarms,
-                shares,
-                self.channels_,
-                self.yardstick_,
-                index=table.index,
-                min_duration=self.min_duration,
-                merge_gap=self.merge_gap,
-            ),
+            events=events,
             channels=self.channels_,
             index=table.index,
             contributions=shares,
             notes=tuple(notes),
+            observed=table if self.named_ else replace(table, channels=None),
+            expected=expectations(self._expect_rows, prepared, events),
         )
 
     def set_threshold(self, threshold: str | float | Threshold) -> Self:

@@ -18,9 +18,10 @@ from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
 from patchad.scoring import Score, ScoreRule
+from patchad.series import Series
 from patchad.threads import side_by_side
 from patchad.training import Goal
-from patchad.windows import Fold, shrink_window
+from patchad.windows import Fold, Folder, blocks, shrink_window, views
 
 CACHED_VALUES = 1_000_000
 """Values of both views of some windows, up to which a core is quickest."""
@@ -232,7 +233,7 @@ class PatchAD(NeuralDetector):
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
         parts = [self._evidence_apart(some, self.window_) for some in torch.split(windows, self._together())]
         residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return ScoreRule.fit(self.score, self._sign(), residuals, distances)
+        return ScoreRule.fit(self.score, self._sign(), residuals, distances, windows.numpy())
 
     # -- score -----------------------------------------------------------------------------------------------------
 
@@ -272,7 +273,29 @@ class PatchAD(NeuralDetector):
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         evidence = self._evidence_apart(torch.from_numpy(windows), steps)
-        return self.rule_.scores(*evidence), self.rule_.blame(*evidence) if explain else None
+        blame = self.rule_.blame(*evidence, windows[:, -steps:]) if explain else None
+        return self.rule_.scores(*evidence), blame
+
+    def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
+        """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
+        window, hop = self.window_, self.hop_
+        if len(series) < window:
+            return None
+        # Windows are anchored at the start of the series: cut it where the first and the last one needed stand.
+        start = max(-(-(rows.start + 1 - window) // hop), 0) * hop
+        stop = min(start + window + max(-(-(rows.stop - start - window) // hop), 0) * hop, len(series))
+        values = series.values[start:stop]
+        middle, reach = (Folder(len(values), len(self.channels_), "newest") for _ in range(2))
+        for block in blocks(len(values), window, hop, self._together()):
+            scaled = np.ascontiguousarray(views(self.scaler_(values[block.rows]), window)[block.starts])
+            with torch.inference_mode():
+                outputs = self.net_(torch.from_numpy(scaled).to(self.device_), project=False)
+                said = torch.stack([out.reconstruction for out in outputs]).mean(0).cpu().numpy()
+            middle.add(block, said)
+            reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))
+        asked = slice(rows.start - start, rows.stop - start)
+        scaler = self.scaler_
+        return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
 
     # -- file ------------------------------------------------------------------------------------------------------
 

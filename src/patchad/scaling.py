@@ -76,6 +76,11 @@ class TailScale:
         median, high = np.quantile(values, [0.5, 0.99], axis=0)
         return cls(median, np.maximum((high - median) / 2.33, floor))
 
+    @property
+    def high(self) -> FloatArray:
+        """What one value in a hundred is over."""
+        return np.asarray(self.median + 2.33 * self.spread)
+
     def __call__(self, values: FloatArray) -> FloatArray:
         """Scale `(..., value)`, or the newest steps of windows `(..., step, value)` where there is a scale per step."""
         steps = slice(-values.shape[-2], None) if self.median.ndim > 1 else slice(None)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from patchad.containers import FloatArray
+from patchad.relations import Relations
 from patchad.scaling import TailScale
 
 Score = Literal["discrepancy", "residual", "fused"]
@@ -19,6 +20,8 @@ RELATIVE_FLOOR = 0.01
 """Least spread of a channel's distance, as a share of its usual size."""
 PART_FLOOR = 0.05
 """Least spread of a part of the fused score: a twentieth of a usual residual, or a distance that grows by 5 %."""
+RELATION_WEIGHT = 0.2
+"""Weight of a broken relation in the blame: the faulty channel stays first, its partners come before the noise."""
 GROUPS = 21
 """Groups of neighbouring steps of a window with scales of their own: a net knows less of a window's edges."""
 
@@ -48,9 +51,18 @@ class ScoreRule:
     """Of the distance between the views of each channel, (step, channel), or of all, (step, 1)."""
     parts: TailScale
     """Of the three parts of the fused score, (step, part)."""
+    relations: Relations
+    """Of the channels, for the blame."""
 
     @classmethod
-    def fit(cls, kind: Score, orientation: int, residual: FloatArray, discrepancy: FloatArray) -> ScoreRule:
+    def fit(
+        cls,
+        kind: Score,
+        orientation: int,
+        residual: FloatArray,
+        discrepancy: FloatArray,
+        windows: FloatArray | None = None,
+    ) -> ScoreRule:
         """Learn the scales from whole held-out windows.
 
         Parameters
@@ -59,18 +71,22 @@ class ScoreRule:
             What to score by.
         residual, discrepancy
             (window, step, channel) and (window, step, channel or 1).
+        windows
+            The z-scored windows themselves, (window, step, channel); without them no relation is learned.
         """
         residual_scale = _scale_by_step(residual, lambda usual: np.full_like(usual, RESIDUAL_FLOOR))
         discrepancy_scale = _scale_by_step(discrepancy, lambda usual: np.maximum(RELATIVE_FLOOR * usual, 1e-9))
         parts = _parts(residual_scale(residual), discrepancy, orientation)
         parts_scale = _scale_by_step(parts, lambda usual: np.full_like(usual, PART_FLOOR))
-        return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale)
+        relations = Relations.none() if windows is None else Relations.fit(windows.reshape(-1, windows.shape[-1]))
+        return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale, relations)
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Give the scales by name, for a file."""
         scales = {part: getattr(self, part) for part in ("residual", "discrepancy", "parts")}
         medians = {f"rule.{part}.median": scale.median for part, scale in scales.items()}
-        return medians | {f"rule.{part}.spread": scale.spread for part, scale in scales.items()}
+        spreads = {f"rule.{part}.spread": scale.spread for part, scale in scales.items()}
+        return medians | spreads | self.relations.to_arrays()
 
     @classmethod
     def from_arrays(cls, kind: Score, orientation: int, arrays: Mapping[str, FloatArray]) -> ScoreRule:
@@ -79,7 +95,7 @@ class ScoreRule:
             part: TailScale(arrays[f"rule.{part}.median"], arrays[f"rule.{part}.spread"])
             for part in ("residual", "discrepancy", "parts")
         }
-        return cls(kind, orientation, **scales)
+        return cls(kind, orientation, **scales, relations=Relations.from_arrays(arrays))
 
     def scores(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
         """Score `(window, step)` points, from their residuals and distances by channel."""
@@ -90,11 +106,16 @@ class ScoreRule:
             return parts[..., 1]
         return np.asarray(self.parts(parts).sum(axis=-1))
 
-    def blame(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
-        """Say how much each channel is out of its ordinary: `(window, step, channel)`, not negative."""
+    def blame(self, residual: FloatArray, discrepancy: FloatArray, windows: FloatArray | None = None) -> FloatArray:
+        """Say how much each channel is out of its ordinary: `(window, step, channel)`, not negative.
+
+        With the z-scored steps themselves, `(window, step, channel)`, broken relations count too.
+        """
         blame = np.maximum(self.residual(residual), 0)
         if self.kind != "residual" and discrepancy.shape[-1] == residual.shape[-1] > 1:
             blame += np.maximum(self.orientation * self.discrepancy(discrepancy), 0)
+        if windows is not None:
+            blame += RELATION_WEIGHT * self.relations.blame(windows)
         return blame
 
 
