@@ -38,7 +38,8 @@ def test_open_depends_on_no_later_row_of_test(entity: Entity) -> None:
     changed = Entity(entity.name, entity.train, np.vstack([entity.test, entity.test + 9]), np.tile(entity.labels, 2))
     fits = [fit_and_score(PatchAD(**SMALL), e) for e in (entity, changed)]
     rows = len(entity.test) - fits[0].detector.delay
-    np.testing.assert_array_equal(fits[0].scores[:rows], fits[1].scores[:rows])
+    # Windows share matrix products with their neighbours, so the last digits may differ.
+    np.testing.assert_allclose(fits[0].scores[:rows], fits[1].scores[:rows], rtol=1e-5, atol=1e-5)
     levels = [fit.detector.set_threshold("auto").threshold_.level for fit in fits]
     assert levels[0] == levels[1]
 

@@ -133,7 +133,8 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     labelled = _labelled(suite, protocol, records)
     for label, variant, part in labelled:
         known = {row.label for row in rows}
-        rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
+        if protocol == "paper":  # its figures mean nothing under another
+            rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
         rows.append(_row(label, [record for record in part if "skipped" not in record["metrics"]]))
     if protocol == "open":
         rows.sort(key=lambda row: -row.figures[ORDER].mean if ORDER in row.figures else 1.0)
@@ -142,7 +143,8 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     )
     if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
         notes.append("No random-score row: these records hold none; run the suite with `--detectors random` too.")
-    notes += without_row(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
+    if protocol == "paper":
+        notes += without_row(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
     return Table(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
 
 
