@@ -16,12 +16,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from tests.reference.net_slow import PlainNet, plain_discrepancy, plain_loss
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD
+from patchad.export import with_onnx
 from patchad.model import PatchADNet
 from patchad.objective import discrepancy, residual
 from patchad.threads import side_by_side
@@ -202,6 +204,26 @@ def table(results: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+def latency(channels: int = 38, calls: int = 1000) -> str:
+    """Time one window in, its newest scores out, as a stream asks: median and 99th percentile, as Markdown."""
+    rows = np.sin(np.arange(3000)[:, None] / 5 + np.arange(channels)) + 0.1 * np.random.default_rng(0).standard_normal(
+        (3000, channels)
+    )
+    lines = ["| one window, default preset | median, ms | 99th percentile, ms |", "| --- | --- | --- |"]
+    detector = PatchAD(max_steps=20, device="cpu").fit(rows)
+    for name, ready in (("torch", lambda: detector), ("ONNX Runtime", lambda: with_onnx(detector))):
+        judge = ready()._judge
+        windows = [detector.scaler_(rows[first : first + 105])[None] for first in range(100)]
+        spent = []
+        for call in range(calls + 50):
+            began = time.perf_counter()
+            judge(windows[call % 100], detector.hop_, explain=False)
+            spent.append(1e3 * (time.perf_counter() - began))
+        median, high = np.percentile(spent[50:], [50, 99])
+        lines.append(f"| {name}, {channels} channels | {median:.2f} | {high:.2f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -224,6 +246,8 @@ def main() -> None:
         f"{name}, torch {torch.__version__}, {options.threads} threads; large matrix product "
         f"{rate['matmul'] / 1e9:,.0f} GFLOP/s, copy {rate['copy'] / 1e9:,.0f} GB/s"
     )
+    if device.type == "cpu":
+        print(latency())
     results = []
     for preset in options.presets:
         for channels in options.channels:

@@ -146,6 +146,21 @@ def detect(
 
 
 @app.command()
+def export(
+    model: Model, output: Annotated[Path, typer.Option("--output", "-o", help="the ONNX file to write")]
+) -> None:
+    """Write a model as an ONNX graph, checked against the original: raw windows in, residual and discrepancy out."""
+    from patchad.export import export as write
+    from patchad.registry import load
+
+    if output.is_dir():
+        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.onnx")
+    detector = load(model)
+    write(detector, output)
+    _say(f"wrote {output}: the graph and the model gave the same answers")
+
+
+@app.command()
 def inspect(model: Model) -> None:
     """Print what a model file holds."""
     from patchad import checkpoint

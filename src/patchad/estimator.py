@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -27,6 +27,8 @@ CACHED_VALUES = 1_000_000
 """Values of both views of some windows, up to which a core is quickest."""
 WORTH_TWO_CORES = 400_000
 """Values of both views of a batch over which two cores train sooner than one."""
+Runtime = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""What gives the evidence in place of the net: that of the newest steps of scaled windows."""
 CALIBRATION_VALUES = 6_000_000
 """Values of held-out windows at most that the scales of the score are learned from."""
 
@@ -224,6 +226,7 @@ class PatchAD(NeuralDetector):
         return loss(net(batch), batch, self._asked)
 
     def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+        self.__dict__.pop("graph_", None)  # of an earlier fit
         super()._learn(known, unseen)
         self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
 
@@ -265,6 +268,10 @@ class PatchAD(NeuralDetector):
 
     def _evidence_apart(self, windows: Tensor, steps: int) -> tuple[FloatArray, FloatArray]:
         """Give the evidence of many windows, a few at a time on each core."""
+        graph: Runtime | None = getattr(self, "graph_", None)
+        if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
+            errors, distances = graph(windows.numpy())
+            return errors[:, -steps:], distances[:, -steps:]
         if self.device_.type != "cpu":
             return self._evidence(windows, steps)
         parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._scored_at_once()))
@@ -296,6 +303,11 @@ class PatchAD(NeuralDetector):
         asked = slice(rows.start - start, rows.stop - start)
         scaler = self.scaler_
         return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
+
+    def use_graph(self, graph: Runtime) -> Self:
+        """Score with an exported graph, as `patchad.export` makes it, in place of the net."""
+        self.graph_ = graph
+        return self
 
     # -- file ------------------------------------------------------------------------------------------------------
 

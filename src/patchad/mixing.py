@@ -72,6 +72,8 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
         mixed: Tensor = _Mix.apply(x, axis, bounds, activation, *weights)  # type: ignore[no-untyped-call]
         return mixed
     last, kernels = axis == 3, _kernels(x)
+    if torch.compiler.is_exporting():
+        return _out_of_place(x, axis, parts, activation)
     for part in parts:
         seen = _seen(x, axis, part.start, part.stop)
         if kernels is not None and part.weights.widen.shape[1] <= kernels.WIDEST_AXIS:
@@ -91,6 +93,18 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
         hidden = _activated(_before(normal, part.weights, last), activation, in_place=True)
         _residual(seen, hidden, part.weights, last, seen)
     return x
+
+
+def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activation) -> Tensor:
+    """Mix in operations that an exported graph can hold: none of them writes over another's result."""
+    last = axis == 3
+    found = []
+    for part in parts:
+        seen, weights = _seen(x, axis, part.start, part.stop), part.weights
+        hidden = _activated(_before(_normal(seen, last)[0], weights, last), activation, in_place=False)
+        added = hidden @ weights.narrow.T + weights.bias if last else weights.narrow @ hidden + weights.bias[:, None]
+        found.append((seen + added).reshape(x.shape[0], part.stop - part.start, *x.shape[2:]))
+    return torch.cat(found, dim=1)
 
 
 def half_precision(x: Tensor) -> bool:
@@ -144,7 +158,7 @@ def _normal(x: Tensor, last: bool) -> tuple[Tensor, Tensor]:
     along = -1 if last else -2
     size = x.shape[along]
     centred = torch.sub(x, x.sum(along, keepdim=True), alpha=1 / size)
-    scale = centred.square().sum(along, keepdim=True).add_(size * EPSILON).rsqrt_()
+    scale = (centred * centred).sum(along, keepdim=True).add_(size * EPSILON).rsqrt_()
     return centred.mul_(scale), scale
 
 
@@ -174,7 +188,7 @@ def _residual(x: Tensor, hidden: Tensor, weights: Folded, last: bool, out: Tenso
 
 def _left(matrix: Tensor, x: Tensor) -> Tensor:
     """Multiply from the left: `(axis, rest)`, or each of `(rest, axis, rest)`."""
-    return matrix @ x if x.ndim == 2 else torch.bmm(matrix.expand(len(x), -1, -1), x)
+    return matrix @ x if x.ndim == 2 else torch.bmm(matrix.expand(x.shape[0], -1, -1), x)
 
 
 class _Mix(torch.autograd.Function):

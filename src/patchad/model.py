@@ -83,7 +83,7 @@ class Mixer(nn.Module):
 
     def folded(self) -> Folded:
         """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_exporting():
             return fold(self.norm, self.widen, self.narrow)
         now = tuple(parameter._version for parameter in self.parameters())  # noqa: SLF001 - torch has no other way
         key = (self.widen.weight.data_ptr(), *now)
@@ -192,10 +192,12 @@ class Scale(nn.Module):
         )
 
     def _embed(self, x: Tensor) -> Tensor:
-        patched = x.unflatten(1, (self.patches, self.patch_size))  # type: ignore[no-untyped-call]  # c n p b
-        inter = self.embed_inter(patched.transpose(2, 3))  # c n b d
-        intra = self.embed_intra(patched.permute(0, 2, 3, 1))  # c p b d
-        return torch.cat([inter, intra], dim=1)
+        channels, _, batch = x.shape
+        patched = x.reshape(channels, self.patches, self.patch_size, batch)  # c n p b
+        inter = self.embed_inter(patched.transpose(2, 3).reshape(-1, self.patch_size))
+        intra = self.embed_intra(patched.permute(0, 2, 3, 1).reshape(-1, self.patches))
+        views = (inter.reshape(channels, self.patches, batch, -1), intra.reshape(channels, self.patch_size, batch, -1))
+        return torch.cat(views, dim=1)  # c (n + p) b d
 
     def _encode(self, embedded: Tensor) -> Tensor:
         """Run the layers and sum their outputs with softmax weights (ReWeight)."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from patchad import checkpoint
 from patchad.baselines import BASELINES
 from patchad.detector import Detector
 from patchad.errors import InputError, ModelFileError, listed
 from patchad.estimator import PatchAD
+
+Backend = Literal["torch", "onnx"]
 
 DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD, **BASELINES}
 
@@ -28,8 +30,28 @@ def make(name: str, **params: Any) -> Detector:
     return DETECTORS[name](**params)
 
 
-def load(path: str | Path) -> Detector:
-    """Read a detector that `save` wrote; its scores are the same."""
+def load(path: str | Path, *, backend: Backend = "torch") -> Detector:
+    """Read a detector that `save` wrote; its scores are the same.
+
+    Parameters
+    ----------
+    path
+        A model file.
+    backend
+        `torch`; or `onnx`, to score with ONNX Runtime, which answers sooner where windows come one by one. Only for
+        PatchAD; takes some seconds to write and check the graph.
+    """
+    if backend not in get_args(Backend):
+        raise InputError(f"backend={backend!r} is unknown; use one of {listed(get_args(Backend))}")
+    detector = _load(path)
+    if backend == "onnx":
+        from patchad.export import with_onnx
+
+        return with_onnx(detector)
+    return detector
+
+
+def _load(path: str | Path) -> Detector:
     header, arrays = checkpoint.read(Path(path))
     if header.get("detector") not in DETECTORS:
         raise ModelFileError(
