@@ -157,7 +157,12 @@ def _check(detector: PatchAD, content: bytes, steps: int, *, raw: bool) -> None:
     windows = detector.scaler_.mean + 2 * detector.scaler_.spread * random.standard_normal(size)
     scaled = detector.scaler_(windows)
     found = OnnxEvidence(content)(windows if raw else scaled)
-    expected = detector._evidence(torch.from_numpy(scaled), steps)  # noqa: SLF001 - ours
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")  # what the graph has
+    try:
+        expected = detector._evidence(torch.from_numpy(scaled), steps)  # noqa: SLF001 - ours
+    finally:
+        torch.set_float32_matmul_precision(precision)
     for name, one, other in zip(("residual", "discrepancy"), found, expected, strict=True):
         usual = np.abs(other).mean()
         worst = float((np.abs(one - other) / np.maximum(np.abs(other), usual)).max())

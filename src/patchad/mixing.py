@@ -86,11 +86,7 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
                 precision=PRECISIONS[torch.get_float32_matmul_precision()],
             )
             continue
-        normal, _ = _normal(seen, last)
-        if half_precision(x):
-            _add_half(seen, normal, part.weights, last, activation)
-            continue
-        hidden = _activated(_before(normal, part.weights, last), activation, in_place=True)
+        hidden = _activated(_before(_normal(seen, last)[0], part.weights, last), activation, in_place=True)
         _residual(seen, hidden, part.weights, last, seen)
     return x
 
@@ -105,24 +101,6 @@ def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activ
         added = hidden @ weights.narrow.T + weights.bias if last else weights.narrow @ hidden + weights.bias[:, None]
         found.append((seen + added).reshape(x.shape[0], part.stop - part.start, *x.shape[2:]))
     return torch.cat(found, dim=1)
-
-
-def half_precision(x: Tensor) -> bool:
-    """Tell whether products are made of bfloat16: on a CPU that has it, where torch's switch says `medium`."""
-    return not x.is_cuda and torch.get_float32_matmul_precision() == "medium" and _has_bfloat16()
-
-
-@functools.cache
-def _has_bfloat16() -> bool:
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001 - torch has no other question
-
-
-def _add_half(x: Tensor, normal: Tensor, weights: Folded, last: bool, activation: Activation) -> None:
-    """Add what the mixer says to x, which keeps its precision; all in between has less."""
-    rough = Folded(*(tensor.bfloat16() for tensor in weights))
-    hidden = _activated(_before(normal.bfloat16(), rough, last), activation, in_place=True)
-    x.add_(hidden @ rough.narrow.T if last else _left(rough.narrow, hidden))
-    x.add_(weights.bias if last else weights.bias[:, None])
 
 
 def _kernels(x: Tensor) -> Any:
