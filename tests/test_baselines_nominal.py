@@ -1,4 +1,4 @@
-"""NPSR, AdaMemBLS and the mixtures of principal component analysers: each finds what it was made for."""
+"""NPSR and the mixtures of principal component analysers: each finds what it was made for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ CASES = {
     ("npsr_pt", "broken correlation"): NPSR,
     ("npsr_seq", "changed frequency"): NPSR | {"max_steps": 400},
     ("npsr_seq", "flat line"): NPSR | {"score": "induced"},
-    ("adamembls", "changed frequency"): {"window": 25, "hop": 5},
     ("mmpcacd", "broken correlation"): {},
     ("mmpcacd", "wrong switch"): {},
     ("cl_mppca", "broken correlation"): {"max_steps": 60, "window": 11, "batch_size": 32, "device": "cpu"},
@@ -169,8 +168,6 @@ def test_constant_and_copied_channels_and_values_never_seen() -> None:
         ("npsr_pt", {"width": 10, "heads": 4}, "cannot be shared"),
         ("npsr_seq", {"block": 0}, "block=0 is too small"),
         ("npsr_seq", {"nominal": 0.0}, "nominal=0.0 is out of range"),
-        ("adamembls", {"items": 0}, "items=0 is too small"),
-        ("adamembls", {"ridge": 0.0}, "ridge=0.0 is too small"),
         ("mmpcacd", {"components": 0}, "components=0"),
         ("cl_mppca", {"window": 1}, "window=1 is too small"),
     ],

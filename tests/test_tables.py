@@ -56,7 +56,7 @@ def test_the_papers_figures_stand_beside_ours_and_both_of_them_where_it_contradi
 
 
 def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:
-    names = ("npsr_seq-induced", "npsr_seq", "adamembls", "npsr_pt", "random")
+    names = ("npsr_seq-induced", "npsr_seq", "npsr_pt", "random")
     rows = [row for row in all_rows(SUITES["paper-classic"]) if row.name in names]
     records = [record(row.detector, parameters=parameters_of(row, "paper", None)) for row in rows]
     (table,) = make_tables(records)
@@ -65,10 +65,8 @@ def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:
         "npsr_pt": "the paper: NPSR-pt (tab:comparison, line 395)",
         "npsr_seq": "the paper: NPSR-seq (tab:comparison, line 396)",
         "npsr_seq-induced": "the paper: NPSR (tab:comparison_wo_pa, line 473)",
-        "adamembls": "the paper: AdaMemBLS (tab:comparison, line 398)",
     }.items():
         assert labels[labels.index(name) - 1] == above
-    assert labels.index("the paper: AdaMemBLS (tab:comparison_wo_pa, line 475)") == labels.index("adamembls") - 2
 
 
 def test_methods_of_the_paper_without_a_row_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 Figure = Mapping[str, Any]
 
-ABSENT: Mapping[str, str] = {}
+ABSENT: Mapping[str, str] = {
+    "adamembls": "neither its text nor its code was at hand, and a guess at it would be no comparison",
+}
 """Why a method of the paper, by the name it would have in the registry, is not there."""
 
 

@@ -11,7 +11,6 @@ from patchad.baselines.autoencoders import DAGMM, LSTMVAE
 from patchad.baselines.contrastive import NCAD, TSCP2, PaAno
 from patchad.baselines.forecast import CNN, KANAD, LSTM, LSTMRNN, TCNED
 from patchad.baselines.hypersphere import COUTA, THOC
-from patchad.baselines.memory import AdaMemBLS
 from patchad.baselines.nominality import NPSRPoint, NPSRSequence
 from patchad.baselines.probabilistic import CLMPPCA, MMPCACD
 from patchad.baselines.pyod_methods import AutoEncoder, DeepIF, DeepSVDD
@@ -67,7 +66,6 @@ BASELINES: Mapping[str, type[Detector]] = {
     "npsr_pt": NPSRPoint,
     "npsr_seq": NPSRSequence,
     "m2n2": M2N2,
-    "adamembls": AdaMemBLS,
     "bocpd": BOCPD,
     "u_time": UTime,
     "ts_cp2": TSCP2,
