@@ -1,6 +1,6 @@
 """How fast PatchAD trains and scores, beside its plain twin and beside what arithmetic alone would take.
 
-    python benchmarks/speed.py [--device cuda] [--threads 2] [--channels 51] [--json FILE]
+    python -m benchmarks.speed [--device cuda] [--threads 2] [--channels 51] [--json FILE]
 
 Everything is timed in one process, each case in turn, round after round, and the best round counts: other work on the
 machine slows a round, nothing speeds one up. The floor is the counted floating-point operations of the plain net over
@@ -22,9 +22,10 @@ from tests.reference.net_slow import PlainNet, plain_discrepancy, plain_loss
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from patchad import PatchAD
+from patchad import PatchAD, make
 from patchad.export import with_onnx
 from patchad.model import PatchADNet
+from patchad.neural import NeuralDetector
 from patchad.objective import discrepancy, residual
 from patchad.threads import side_by_side
 from patchad.training import _Step
@@ -204,6 +205,49 @@ def table(results: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+PUBLISHED = {"anomaly_transformer": {"d_model": 512}, "dcdetector": {"d_model": 256}}
+"""What makes a baseline as large as its paper has it."""
+
+
+def relatives(channels: int, device: torch.device, seconds: float) -> str:
+    """Time PatchAD's nearest relatives at their published sizes, beside PatchAD, as Markdown."""
+    calls: dict[str, Callable[[], object]] = {}
+    sizes: dict[str, int] = {}
+    for name, settings in PUBLISHED.items():
+        detector = make(name, **settings, device=str(device))
+        detector.channels_ = tuple(map(str, range(channels)))
+        detector.window_, detector.hop_ = detector.window, detector.hop
+        detector.net_ = detector._new_net(0)
+        sizes[name] = detector.n_parameters_
+        calls |= _calls_of(detector, torch.randn(32, detector.window, channels, device=device))
+    for preset in ("paper", "default"):
+        case = Case(preset, channels, device)
+        name = f"patchad, {preset}"
+        sizes[name] = sum(p.numel() for p in case.net.parameters())
+        calls |= {f"{name} train": case.train(), f"{name} score": case.score(32)}
+    best = timed(calls, device, seconds)
+    trained = dict.fromkeys(PUBLISHED, 32) | {f"patchad, {preset}": TRAINED[preset] for preset in TRAINED}
+    lines = [
+        f"| {channels} channels | parameters | training, windows/s | scoring, windows/s |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name, size in sizes.items():
+        rates = trained[name] / best[f"{name} train"], 32 / best[f"{name} score"]
+        lines.append(f"| {name} | {size:,} | {rates[0]:,.0f} | {rates[1]:,.0f} |")
+    return "\n".join(lines)
+
+
+def _calls_of(detector: NeuralDetector, batch: Tensor) -> dict[str, Callable[[], object]]:
+    goals = detector._goals(detector.net_)
+    step = _Step(detector.net_, goals, [torch.optim.Adam(goal.parameters, lr=1e-5) for goal in goals])
+
+    def score() -> object:
+        with torch.inference_mode():
+            return detector._errors(batch)
+
+    return {f"{detector.name} train": lambda: step(batch), f"{detector.name} score": score}
+
+
 def latency(channels: int = 38, calls: int = 1000) -> str:
     """Time one window in, its newest scores out, as a stream asks: median and 99th percentile, as Markdown."""
     rows = np.sin(np.arange(3000)[:, None] / 5 + np.arange(channels)) + 0.1 * np.random.default_rng(0).standard_normal(
@@ -246,6 +290,7 @@ def main() -> None:
         f"{name}, torch {torch.__version__}, {options.threads} threads; large matrix product "
         f"{rate['matmul'] / 1e9:,.0f} GFLOP/s, copy {rate['copy'] / 1e9:,.0f} GB/s"
     )
+    print(relatives(51, device, options.seconds))
     if device.type == "cpu":
         print(latency())
     results = []

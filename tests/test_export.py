@@ -31,6 +31,7 @@ def test_a_detector_on_onnx_runtime_scores_alerts_and_blames_as_on_torch(model):
     np.testing.assert_array_equal(found.alarms, expected.alarms)
 
 
+@pytest.mark.slow  # seconds for each graph
 @pytest.mark.parametrize(
     "setting", [{"fold": "mean"}, {"hop": 1}, {"view_pooling": "mean"}, {"share_channel_mixer": False}], ids=str
 )
