@@ -58,9 +58,16 @@ def test_the_graph_takes_raw_windows_and_says_what_it_is(model, tmp_path):
     assert residual.shape == discrepancy.shape == (3, 30, 3)
 
 
-def test_only_patchad_has_a_graph(train):
+def test_only_patchad_has_a_graph(train, tmp_path):
+    detector = make("random").fit(train)
     with pytest.raises(UnsupportedError, match="RandomScore cannot be exported"):
-        to_onnx(make("random").fit(train))
+        to_onnx(detector)
+    path = detector.save(tmp_path / "random.safetensors")
+    with pytest.raises(UnsupportedError, match="RandomScore cannot be exported"):
+        load(path, backend="onnx")
+    done = CliRunner().invoke(app, ["export", str(path), "-o", str(tmp_path / "random.onnx")])
+    assert done.exit_code != 0
+    assert not (tmp_path / "random.onnx").exists()
 
 
 def test_a_new_fit_forgets_the_graph(model, train):

@@ -71,8 +71,7 @@ def to_onnx(detector: Any, steps: int | None = None, *, raw: bool = True) -> byt
     raw
         Whether the graph takes windows as measured, float64; else scaled, float32.
     """
-    if not isinstance(detector, PatchAD):
-        raise UnsupportedError(f"{type(detector).__name__} cannot be exported; only PatchAD has a graph")
+    _only_patchad(detector)
     try:
         import onnx
         import onnxruntime  # noqa: F401 - the check below runs the graph
@@ -122,9 +121,15 @@ def _graph_of(graph: Graph, example: Tensor) -> Any:
 
 def with_onnx(detector: Any) -> PatchAD:
     """Let a fitted PatchAD run its net in ONNX Runtime; its scores are the same."""
-    content = to_onnx(detector, detector.window_ if detector.fold == "mean" else detector.hop_, raw=False)
-    found: PatchAD = detector
-    return found.use_graph(OnnxEvidence(content))
+    patchad = _only_patchad(detector)
+    content = to_onnx(patchad, patchad.window_ if patchad.fold == "mean" else patchad.hop_, raw=False)
+    return patchad.use_graph(OnnxEvidence(content))
+
+
+def _only_patchad(detector: Any) -> PatchAD:
+    if not isinstance(detector, PatchAD):
+        raise UnsupportedError(f"{type(detector).__name__} cannot be exported; only PatchAD has a graph")
+    return detector
 
 
 def export(detector: Any, path: str | Path) -> Path:
