@@ -91,6 +91,8 @@ def plot(path: Path, found: dict[str, dict[str, list[float]]]) -> None:
         for kind, times in kinds.items():
             axes.loglog(sizes, [1e3 * t for t in times], marker="o", label=kind)
         axes.set(xlabel=name, ylabel="ms")
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.minorticks_off()
         axes.legend()
     figure.savefig(path)
 
