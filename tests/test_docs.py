@@ -25,7 +25,7 @@ def test_the_ten_lines_of_the_readme_find_the_event(tmp_path, monkeypatch, capsy
     scope: dict[str, object] = {}
     exec(code, scope)
     lines = capsys.readouterr().out.splitlines()
-    assert any("'channel_1'" in line and 290 <= int(line.split()[0]) < 320 for line in lines), lines
+    assert any("'channel_1'" in line and 295 <= int(line.split()[0]) < 315 for line in lines), lines
     assert (tmp_path / "model.safetensors").exists()
 
 

@@ -224,6 +224,9 @@ def test_the_papers_settings():
         "stride": 1,
         "objective": "adversarial",
         "score": "discrepancy",
+        "memory": 0,
+        "scaling": "zscore",
+        "fold": "newest",
         "smoothing": 1,
         "hop": 105,
         "threshold": "ratio:1",
@@ -247,7 +250,9 @@ def fitted_once(setting) -> PatchAD:
 
 
 no_look_ahead = pytest.mark.parametrize(
-    "setting", [{"hop": 1}, {"hop": 5}, {"hop": 30}, {"hop": 4, "fold": "mean"}], ids=str
+    "setting",
+    [{"hop": 1, "fold": "newest"}, {"hop": 5, "fold": "newest"}, {"hop": 30, "fold": "newest"}, {"hop": 4}],
+    ids=str,
 )
 
 
@@ -267,13 +272,15 @@ def test_a_score_does_not_depend_on_rows_after_its_delay(setting, row, seed):
     np.testing.assert_array_equal(first.contributions[kept], second.contributions[kept])
 
 
-@pytest.mark.parametrize(("setting", "delay"), [({"hop": 1}, 0), ({"hop": 5}, 4), ({"hop": 7, "fold": "mean"}, 29)])
+@pytest.mark.parametrize(
+    ("setting", "delay"), [({"hop": 1, "fold": "newest"}, 0), ({"hop": 5, "fold": "newest"}, 4), ({"hop": 7}, 29)]
+)
 def test_the_delay_is_what_the_fold_makes_it(setting, delay):
     assert small(**setting).delay == delay
 
 
 def test_hop_one_and_the_newest_point_of_every_window_agree(train):
-    detector = small(hop=1, smoothing=1).fit(train)
+    detector = small(hop=1, smoothing=1, fold="newest").fit(train)
     scores = detector.decision_function(train[:60])
     for end in (35, 48, 60):
         assert detector.decision_function(train[end - 30 : end])[-1] == pytest.approx(scores[end - 1], rel=1e-4)

@@ -18,7 +18,7 @@ from patchad.suites import FOUR, SAMPLE, SUITES, find_suite
 
 NAMES = (
     *("paper-pa", "paper-classic", "paper-nips", "paper-ucr", "paper-ablation", "paper-distance"),
-    *("paper-sensitivity", "paper-cost", "open", "open-full", "smoke"),
+    *("paper-sensitivity", "paper-cost", "open", "open-ablation", "open-full", "smoke"),
 )
 
 

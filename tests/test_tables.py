@@ -166,17 +166,17 @@ def test_several_datasets_get_a_table_together_and_one_each() -> None:
 
 
 def test_parameter_sets_the_suite_does_not_know_are_told_apart() -> None:
-    records = [record(parameters={"window": window}) for window in (30, 60)]
+    records = [record(parameters={"window": window}) for window in (30, 90)]
     text = render(records)
     assert "patchad (window=30)" in text
-    assert "patchad (window=60)" in text
+    assert "patchad (window=90)" in text
 
 
 def test_parameters_that_a_record_does_not_name_are_the_constructors() -> None:
     records = [record(name, suite="open", protocol="open") for name in ("patchad", "random", "lof")]
-    records.append(record(suite="open", protocol="open", parameters={"window": 60}))
+    records.append(record(suite="open", protocol="open", parameters={"window": 90}))
     (table,) = make_tables(records)
-    assert [row.label for row in table.rows] == ["patchad", "random", "lof", "patchad (window=60)"]
+    assert [row.label for row in table.rows] == ["patchad", "random", "lof", "patchad (window=90)"]
 
 
 def test_metrics_of_unknown_protocols_are_all_shown() -> None:

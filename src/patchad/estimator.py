@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from patchad.containers import FloatArray
-from patchad.errors import UnsupportedError
+from patchad.errors import InputError, UnsupportedError
+from patchad.memory import PARTS, Memory
 from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
+from patchad.scaling import ZScore
 from patchad.scoring import Score, ScoreRule
 from patchad.series import Series
 from patchad.threads import side_by_side
@@ -29,6 +31,8 @@ WORTH_TWO_CORES = 400_000
 """Values of both views of a batch over which two cores train sooner than one."""
 Runtime = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """What gives the evidence in place of the net: that of the newest steps of scaled windows."""
+CALIBRATION_ROWS = 20_000
+"""Held-out rows at most that the scales of the witnesses are learned from."""
 CALIBRATION_VALUES = 6_000_000
 """Values of held-out windows at most that the scales of the score are learned from."""
 
@@ -37,7 +41,8 @@ CALIBRATION_VALUES = 6_000_000
 class PatchAD(NeuralDetector):
     """Multi-scale, patch-based MLP-Mixer with two views of each window, trained to agree.
 
-    Where the views disagree, or the window cannot be reconstructed, something is wrong.
+    Where the views disagree, or the window cannot be reconstructed, or nothing like it is remembered, something is
+    wrong.
 
     Parameters
     ----------
@@ -64,7 +69,13 @@ class PatchAD(NeuralDetector):
     constraint
         Weight of the projected views in the loss, 0 to 1.
     score
-        `fused`: discrepancy of the views and residual of the reconstruction; or one of the two.
+        `fused`: discrepancy of the views, residual of the reconstruction, and distances to the memory, of which the
+        two strongest count; or `discrepancy` or `residual` alone.
+    memory
+        Numbers that the memory of normal windows may hold, about; 0: none. Only the fused score looks at it.
+    scaling
+        `range`: a channel's spread is at least a fourth of its range, and a channel of two values counts a fifth, so
+        that what seldom moves does not look wild when it does; `zscore`: the standard deviation alone.
     orientation
         1: a large discrepancy is strange; -1: a small one; None: as the objective trains it.
     smoothing
@@ -113,7 +124,7 @@ class PatchAD(NeuralDetector):
 
     name = "patchad"
 
-    window: int = 105
+    window: int = 60
     patch_sizes: tuple[int, ...] = (3, 5)
     d_model: int = 16
     layers: int = 2
@@ -121,15 +132,18 @@ class PatchAD(NeuralDetector):
     activation: Literal["gelu", "relu"] = "gelu"
     view_pooling: Literal["mean", "none"] = "none"
     hop: int = 5
-    fold: Fold = "newest"
+    fold: Fold = "mean"
     objective: Objective = "agreement"
     distance: Literal["kl", "jsd", "l2", "wasserstein"] = "kl"
     constraint: float = 0.2
     score: Score = "fused"
+    memory: int = 45_000
+    scaling: Literal["range", "zscore"] = "range"
     orientation: Literal[1, -1] | None = None
-    smoothing: int = 5
+    smoothing: int = 2
     max_steps: int | None = 400
     batch_size: int = 32
+    learning_rate: float = 3e-3
     share_channel_mixer: bool = True
     channel_mixer: bool = True
     mixrep_mixer: bool = True
@@ -157,6 +171,9 @@ class PatchAD(NeuralDetector):
             "calibration": 0.0,
             "objective": "adversarial",
             "score": "discrepancy",
+            "memory": 0,
+            "scaling": "zscore",
+            "fold": "newest",
             "smoothing": 1,
             "hop": 105,
             "threshold": "ratio:1",
@@ -166,6 +183,20 @@ class PatchAD(NeuralDetector):
         return cls(**(settings | overrides))
 
     # -- fit -------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_parameters_(self) -> int:
+        """Trained numbers of the net, and those that the memory holds."""
+        return super().n_parameters_ + (0 if self.memory_ is None else self.memory_.size)
+
+    def _check_rules(self) -> None:
+        super()._check_rules()
+        if self.memory < 0:
+            raise InputError(f"memory={self.memory} is out of range; it must be 0 for none, or a number of values")
+
+    def _scaler(self, known: list[FloatArray]) -> ZScore:
+        plain = super()._scaler(known)
+        return plain.with_ranges(known) if self.scaling == "range" else plain
 
     def _plan(self, lengths: Sequence[int]) -> float:
         self._net_config(self.window, tuple(self.patch_sizes))  # parameters that can never fit are refused here
@@ -230,6 +261,29 @@ class PatchAD(NeuralDetector):
         super()._learn(known, unseen)
         self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
 
+        self.memory_ = None
+        if self.score == "fused":
+            if self.memory:
+                size = {"window": self.window_, "values": self.memory}
+                memory = Memory.fit(known, self.scaler_, **size, seed=self._seed(), held_out=unseen)
+                self.memory_ = memory.to(self.device_)
+            self._learn_witnesses(unseen or [v for v in known if len(v) >= self.window_])
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """Witnesses of the fused score, or the one score that is asked for."""
+        return 1 if self.score != "fused" else 2 + (0 if self.memory_ is None else PARTS)
+
+    def _learn_witnesses(self, held_out: Sequence[FloatArray]) -> None:
+        """Learn the scales of the witnesses from the newest rows of these series."""
+        folded: list[FloatArray] = []
+        left = CALIBRATION_ROWS
+        for values in reversed(held_out):
+            if left >= self.window_:
+                folded.append(self._folded(values[-left:], explain=False)[0])
+                left -= len(values)
+        self.rule_ = self.rule_.with_witnesses(np.concatenate(folded))
+
     def _learn_rule(self, held_out: Sequence[FloatArray]) -> ScoreRule:
         """Learn the scales of the score from windows taken evenly from these series."""
         most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
@@ -281,7 +335,17 @@ class PatchAD(NeuralDetector):
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         evidence = self._evidence_apart(torch.from_numpy(windows), steps)
         blame = self.rule_.blame(*evidence, windows[:, -steps:]) if explain else None
-        return self.rule_.scores(*evidence), blame
+        return self.rule_.columns(*evidence, self._remembered(windows, steps)), blame
+
+    def _remembered(self, windows: FloatArray, steps: int) -> FloatArray | None:
+        """Give the distances of the newest steps of scaled windows to the memory, `(b, step, part)`."""
+        if self.memory_ is None:
+            return None
+        with torch.inference_mode():
+            return np.asarray(self.memory_(torch.from_numpy(windows).to(self.device_))[:, -steps:].cpu().numpy())
+
+    def _combine(self, folded: FloatArray) -> FloatArray:
+        return self.rule_.combine(folded)
 
     def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
@@ -314,9 +378,12 @@ class PatchAD(NeuralDetector):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, facts = super()._state()
         facts |= {"patch_sizes": list(self.patch_sizes_), "orientation": self.rule_.orientation}
-        return arrays | self.rule_.to_arrays(), facts
+        memory = {} if self.memory_ is None else self.memory_.to_arrays()
+        return arrays | self.rule_.to_arrays() | memory, facts
 
     def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         self.patch_sizes_ = tuple(facts["patch_sizes"])
         self.rule_ = ScoreRule.from_arrays(self.score, facts["orientation"], arrays)
         super()._restore(arrays, facts)
+        memory = Memory.from_arrays(arrays)
+        self.memory_ = None if memory is None else memory.to(self.device_)

@@ -136,6 +136,7 @@ def _judge_open(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Met
         "delay_mean": delay.mean,
         "delay_median": delay.median,
         "false_events_per_10k": false_events_per_10k(labels, alarms),
+        "peak_hit": peak_hit(labels, scores),
     }
 
 
@@ -165,6 +166,21 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "open": Protocol(threshold="auto", sees_test=False, judge=_judge_open),
     "paper": Protocol(threshold="ratio:1", sees_test=True, judge=_judge_paper),
 }
+
+
+def peak_hit(labels: BoolArray, scores: FloatArray, slack: int = 100) -> float:
+    """Say whether the highest score lies in a labelled event or within `slack` rows of one: the UCR archive's score.
+
+    Examples
+    --------
+    >>> labels = np.array([False] * 8 + [True] * 2)
+    >>> peak_hit(labels, np.array([0.0, 5, 0, 0, 0, 0, 1, 0, 0, 0]), slack=2)
+    0.0
+    >>> peak_hit(labels, np.array([0.0, 5, 0, 0, 0, 0, 9, 0, 0, 0]), slack=2)
+    1.0
+    """
+    peak = int(np.argmax(scores))
+    return float(labels[max(peak - slack, 0) : peak + slack + 1].any())
 
 
 def false_events_per_10k(labels: BoolArray, alarms: BoolArray) -> float:

@@ -34,7 +34,7 @@ class Relations:
     >>> flow, heat = rng.standard_normal((2, 500))
     >>> relations = Relations.fit(np.column_stack([flow, flow + 0.1 * rng.standard_normal(500), heat]))
     >>> relations.pairs.tolist(), relations.blame(np.array([[1.0, -1.0, 9.0]])).round().tolist()
-    ([[0, 1]], [[23.0, 23.0, 0.0]])
+    ([[0, 1]], [[25.0, 25.0, 0.0]])
     """
 
     pairs: NDArray[np.int64]
@@ -43,11 +43,16 @@ class Relations:
     """(pair,), of the two in train, -1 to 1."""
     apart: TailScale
     """Of the distance of the two in train, (pair,); the second is turned around where the correlation is negative."""
+    unit: FloatArray
+    """(channel,), the deviation of each channel, by which values are divided first."""
 
     @classmethod
     def fit(cls, values: FloatArray) -> Relations:
-        """Find the closest partners of each channel of z-scored rows `(time, channel)`."""
+        """Find the closest partners of each channel of rows `(time, channel)`."""
         rows = values[:: max(len(values) // MOST_ROWS, 1)].astype(np.float64)
+        deviation = rows.std(axis=0)
+        unit = np.where(deviation > 1e-9, deviation, 1.0)
+        rows /= unit
         correlation = _correlation(rows)
         closest = np.argsort(-np.abs(correlation), axis=1, kind="stable")[:, :PARTNERS]
         found = {
@@ -58,12 +63,12 @@ class Relations:
         }
         pairs = np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
         weights = correlation[pairs[:, 0], pairs[:, 1]]
-        return cls(pairs, weights, TailScale.fit(_apart(rows, pairs, weights), SPREAD_FLOOR))
+        return cls(pairs, weights, TailScale.fit(_apart(rows, pairs, weights), SPREAD_FLOOR), unit)
 
     @classmethod
     def none(cls) -> Relations:
         """Give no relation at all."""
-        return cls(np.empty((0, 2), np.int64), np.empty(0), TailScale(np.empty(0), np.empty(0)))
+        return cls(np.empty((0, 2), np.int64), np.empty(0), TailScale(np.empty(0), np.empty(0)), np.ones(1))
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
         """Give what was learned by name, for a file."""
@@ -72,6 +77,7 @@ class Relations:
             "relations.correlation": self.correlation,
             "relations.median": self.apart.median,
             "relations.spread": self.apart.spread,
+            "relations.unit": self.unit,
         }
 
     @classmethod
@@ -80,7 +86,8 @@ class Relations:
         if "relations.pairs" not in arrays:
             return cls.none()
         apart = TailScale(arrays["relations.median"], arrays["relations.spread"])
-        return cls(arrays["relations.pairs"].astype(np.int64), arrays["relations.correlation"], apart)
+        unit = arrays.get("relations.unit", np.ones(1))  # files of version 0.1 have z-scores, whose unit is one
+        return cls(arrays["relations.pairs"].astype(np.int64), arrays["relations.correlation"], apart, unit)
 
     def blame(self, values: FloatArray) -> FloatArray:
         """Say how far each channel is from its partners: z-scored `(..., channel)` in, the same shape out.
@@ -90,7 +97,9 @@ class Relations:
         blame = np.zeros(values.shape)
         if len(self.pairs) == 0:
             return blame
-        broken = np.maximum(self.apart(_apart(values, self.pairs, self.correlation)), 0) * self.correlation**2
+        broken = (
+            np.maximum(self.apart(_apart(values / self.unit, self.pairs, self.correlation)), 0) * self.correlation**2
+        )
         members = np.zeros((len(self.pairs), values.shape[-1]))
         members[np.arange(len(self.pairs))[:, None], self.pairs] = 1
         return np.asarray(broken @ members)

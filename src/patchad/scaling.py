@@ -10,6 +10,10 @@ from patchad.containers import FloatArray
 
 CLIP = 1e3
 """Scaled values are cut here: far beyond any level, and far from overflow in float32."""
+RANGE_SPREADS = 4.0
+"""Spreads at most in the range of a channel, where its range counts."""
+SWITCH_WEIGHT = 0.2
+"""What a channel counts that has two values only: that it switched is news, but no measured deviation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,9 +42,40 @@ class ZScore:
         constant = spread <= 1e-13 * np.abs(mean)  # what rounding leaves of a channel that never moves
         return cls(mean, np.where(constant, 1.0, spread))
 
+    def with_ranges(self, series: list[FloatArray]) -> ZScore:
+        """Give a scale by which rare moves stay small.
+
+        The z-score of a channel that rests and seldom jumps says how rare a jump is, not how strange. So no spread is
+        less than a fourth of the channel's range, and a switch, a channel of two values, counts a fifth.
+
+        Examples
+        --------
+        >>> rare = np.array([[0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [1.0]])
+        >>> ZScore.fit([rare])(rare).max().round(2), ZScore.fit([rare]).with_ranges([rare])(rare).max().round(2)
+        (np.float32(3.0), np.float32(0.6))
+        """
+        spread = self.spread.copy()
+        for channel in range(len(spread)):
+            low, high, switch = channel_range([values[:, channel] for values in series])
+            spread[channel] = max(spread[channel], (high - low) / RANGE_SPREADS) / (SWITCH_WEIGHT if switch else 1.0)
+        return ZScore(self.mean, spread)
+
     def __call__(self, values: FloatArray) -> FloatArray:
         """Scale `(..., channel)` values in float64, then give float32: large offsets must not eat small changes."""
         return np.clip((values - self.mean) / self.spread, -CLIP, CLIP).astype(np.float32)
+
+
+def channel_range(parts: list[FloatArray]) -> tuple[float, float, bool]:
+    """Give the least and the largest value of a channel, and whether it has no others: a switch.
+
+    Examples
+    --------
+    >>> channel_range([np.array([0.0, 1.0]), np.array([1.0, 1.0])])
+    (0.0, 1.0, True)
+    """
+    low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    switch = low < high and not any(bool(((part > low) & (part < high)).any()) for part in parts)
+    return low, high, switch
 
 
 def _deviation(centred: list[FloatArray]) -> float:

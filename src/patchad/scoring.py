@@ -1,9 +1,9 @@
-"""From what the net says of a point to its score and to the channels to blame."""
+"""From what the net and the memory say of a point to its score and to the channels to blame."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,12 @@ PART_FLOOR = 0.05
 """Least spread of a part of the fused score: a twentieth of a usual residual, or a distance that grows by 5 %."""
 RELATION_WEIGHT = 0.2
 """Weight of a broken relation in the blame: the faulty channel stays first, its partners come before the noise."""
+WITNESS_FLOOR = 1e-3
+"""Least spread of a witness, as a share of what it usually says."""
+HEARD = 2
+"""Witnesses that make the score: one alone may be mistaken, and the others need not have seen it."""
+SCALES = ("residual", "discrepancy", "parts", "witnesses")
+"""Scales of a rule."""
 GROUPS = 21
 """Groups of neighbouring steps of a window with scales of their own: a net knows less of a window's edges."""
 
@@ -38,7 +44,8 @@ class ScoreRule:
     >>> rng = np.random.default_rng(0)
     >>> rule = ScoreRule.fit("fused", 1, rng.random((100, 6, 2)), rng.random((100, 6, 2)))
     >>> calm, odd = np.full((1, 1, 2), 0.5), np.array([[[0.5, 9.0]]])
-    >>> bool(rule.scores(odd, calm) > rule.scores(calm, calm)), int(rule.blame(odd, calm).argmax())
+    >>> seen, said = rule.columns(calm, calm), rule.columns(odd, calm)
+    >>> bool((said >= seen).all() and (said > seen).any()), int(rule.blame(odd, calm).argmax())
     (True, 1)
     """
 
@@ -50,9 +57,11 @@ class ScoreRule:
     discrepancy: TailScale
     """Of the distance between the views of each channel, (step, channel), or of all, (step, 1)."""
     parts: TailScale
-    """Of the three parts of the fused score, (step, part)."""
+    """Of what the net says: logarithm of the distance, mean and maximum of the scaled residuals, (step, part)."""
     relations: Relations
     """Of the channels, for the blame."""
+    witnesses: TailScale | None = None
+    """Of the columns of the fused score when windows are folded, (column,)."""
 
     @classmethod
     def fit(
@@ -81,9 +90,14 @@ class ScoreRule:
         relations = Relations.none() if windows is None else Relations.fit(windows.reshape(-1, windows.shape[-1]))
         return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale, relations)
 
+    def with_witnesses(self, folded: FloatArray) -> ScoreRule:
+        """Learn the scale of each witness from folded held-out rows, `(time, column)`."""
+        floor = np.maximum(WITNESS_FLOOR * np.abs(np.median(folded, axis=0)), 1e-6)
+        return replace(self, witnesses=TailScale.fit(folded, floor))
+
     def to_arrays(self) -> dict[str, FloatArray]:
         """Give the scales by name, for a file."""
-        scales = {part: getattr(self, part) for part in ("residual", "discrepancy", "parts")}
+        scales = {part: getattr(self, part) for part in SCALES if getattr(self, part) is not None}
         medians = {f"rule.{part}.median": scale.median for part, scale in scales.items()}
         spreads = {f"rule.{part}.spread": scale.spread for part, scale in scales.items()}
         return medians | spreads | self.relations.to_arrays()
@@ -93,18 +107,34 @@ class ScoreRule:
         """Take back what `to_arrays` gave."""
         scales = {
             part: TailScale(arrays[f"rule.{part}.median"], arrays[f"rule.{part}.spread"])
-            for part in ("residual", "discrepancy", "parts")
+            for part in SCALES
+            if f"rule.{part}.median" in arrays
         }
         return cls(kind, orientation, **scales, relations=Relations.from_arrays(arrays))
 
-    def scores(self, residual: FloatArray, discrepancy: FloatArray) -> FloatArray:
-        """Score `(window, step)` points, from their residuals and distances by channel."""
+    def columns(self, residual: FloatArray, discrepancy: FloatArray, memory: FloatArray | None = None) -> FloatArray:
+        """Say how strange `(window, step)` points are: `(window, step, column)`, a column for every witness.
+
+        The two that come from the net, its views' discrepancy and its residuals, and the parts of the memory, where
+        the score is fused; else the one that is asked for.
+        """
         if self.kind == "discrepancy":
-            return np.asarray(self.orientation * discrepancy.mean(axis=-1, dtype=np.float64))
+            return np.asarray(self.orientation * discrepancy.mean(axis=-1, keepdims=True, dtype=np.float64))
         parts = _parts(self.residual(residual), discrepancy, self.orientation)
         if self.kind == "residual":
-            return parts[..., 1]
-        return np.asarray(self.parts(parts).sum(axis=-1))
+            return parts[..., 1:2]
+        scaled = self.parts(parts)
+        said = [scaled[..., :1], scaled[..., 1:].sum(axis=-1, keepdims=True)]
+        return np.concatenate(said if memory is None else [*said, memory], axis=-1)
+
+    def combine(self, folded: FloatArray) -> FloatArray:
+        """Make one score of the folded columns `(time, column)`: the mean of the two strongest witnesses.
+
+        Without scales of the witnesses, as in files of version 0.1, it is their sum.
+        """
+        if self.witnesses is None:
+            return np.asarray(folded.sum(axis=1))
+        return np.asarray(np.sort(self.witnesses(folded), axis=1)[:, -HEARD:].mean(axis=1))
 
     def blame(self, residual: FloatArray, discrepancy: FloatArray, windows: FloatArray | None = None) -> FloatArray:
         """Say how much each channel is out of its ordinary: `(window, step, channel)`, not negative.

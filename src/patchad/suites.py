@@ -92,6 +92,17 @@ COSTS = (
     *(_paper(f"d_model={width},stride=35", d_model=width, stride=35) for width in (20, 40, 60, 80)),
 )
 
+INGREDIENTS = (
+    Variant("memory=0", parameters={"memory": 0}),
+    Variant("scaling=zscore", parameters={"scaling": "zscore"}),
+    Variant("fold=newest", parameters={"fold": "newest"}),
+    Variant("window=105", parameters={"window": 105}),
+    Variant("score=residual", parameters={"score": "residual"}),
+    Variant("score=discrepancy", parameters={"score": "discrepancy"}),
+    Variant("objective=adversarial", parameters={"objective": "adversarial"}),
+)
+"""`PatchAD()` with one ingredient of its recipe changed."""
+
 WATER = {"SWaT": 5, "WADI": 5}
 """The paper's SWaT and WADI have the rows of every fifth row of the native files."""
 JOINED = ("MSL", "SMAP", "PSM", "SWaT", "WADI", "SWAN", "GECCO")
@@ -214,6 +225,16 @@ _ROWS = (
         train_rows=20_000,
         test_rows=40_000,
         cpu_steps=CPU_STEPS,
+    ),
+    Suite(
+        name="open-ablation",
+        about="the sample of `open`, with one ingredient of `PatchAD()` changed at a time",
+        protocols=("open",),
+        datasets=tuple(SAMPLE),
+        variants=(DEFAULT, *INGREDIENTS, RANDOM),
+        sample=SAMPLE,
+        train_rows=20_000,
+        test_rows=40_000,
     ),
     Suite(
         name="open-full",

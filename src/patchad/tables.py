@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "event_f1": "event F1",
         "delay_median": "delay (rows)",
         "false_events_per_10k": "false events / 10k",
+        "peak_hit": "highest peak hits",
     },
     "paper": {
         "pa_accuracy": "PA-Acc",

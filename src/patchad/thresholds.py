@@ -13,10 +13,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from patchad.containers import FloatArray
 from patchad.errors import InputError, UnsupportedError
+from patchad.pareto import fit_pareto, highest_of_each_rise
+
+FEW_PEAKS = 5
+"""Peaks under which the shape of the tail is not fitted but taken as exponential."""
+MOST_SHAPE = 0.5
+"""Heaviest tail: beyond it a few high peaks of train would put the level out of all reach."""
 
 
 class Threshold(ABC):
@@ -150,15 +155,22 @@ class Ratio(Threshold):
 
 @dataclass
 class PeaksOverThreshold(Threshold):
-    """The level that a share of `risk` of normal scores is expected to exceed, from a Pareto tail fitted on train."""
+    """The level that a share of `risk` of normal scores is expected to exceed, from a Pareto tail fitted on train.
+
+    Scores of neighbouring rows rise together, and a rise that lasts is one event, not many: the tail is fitted to the
+    highest score of each rise. Fitted to all of them it would look lighter than it is, and the level would be too low.
+    And what runs on shows more than the rows held out of train did, so the level keeps a margin.
+    """
 
     risk: float = 1e-4
     tail: float = 0.1
     """Share of the scores that make the tail."""
     fewest: int = 30
     """Scores in the tail at least (but no more than half of all): a fit to fewer says nothing."""
-    caution: float = 2.0
-    """Standard errors that are added to the fitted shape: few peaks leave it uncertain, and too low a level floods."""
+    apart: int = 20
+    """Rows under the start of the tail that end a rise."""
+    margin: float = 1.5
+    """How much farther from the median of the scores than fitted the level is put."""
 
     def __post_init__(self) -> None:
         _require(
@@ -166,27 +178,37 @@ class PeaksOverThreshold(Threshold):
         )
 
     def fit(self, calibration: FloatArray) -> Self:
-        """Fit the tail."""
-        scores = np.sort(_finite(calibration))
+        """Fit the tail to scores in the order of their rows."""
+        scores = _finite(calibration)
+        ordered = np.sort(scores)
         count = min(max(int(np.ceil(self.tail * len(scores))), self.fewest), max(len(scores) // 2, 1))
-        self.start = float(scores[-count - 1]) if count < len(scores) else float(scores[0])
-        peaks = scores[-count:] - self.start
-        self._keep(peaks, seen=len(scores))
+        self.start = float(ordered[-count - 1]) if count < len(scores) else float(ordered[0])
+        self.middle = float(np.median(ordered))
+        self._keep(highest_of_each_rise(scores, self.start, self.apart) - self.start, seen=len(scores), over=count)
         return self
 
-    def _keep(self, peaks: FloatArray, seen: int) -> None:
-        self._seen, self._peaks = seen, len(peaks)
-        self.shape, self.scale = fit_pareto(peaks)
+    def _keep(self, peaks: FloatArray, seen: int, over: int) -> None:
+        self._seen, self._over = seen, over
+        self._fit_tail(peaks)
         self.level = self._level()
 
+    def _fit_tail(self, peaks: FloatArray) -> None:
+        """Fit shape and scale; from a few peaks no shape can be told, and none may promise the sky."""
+        self.shape, self.scale = (
+            fit_pareto(peaks) if len(peaks) >= FEW_PEAKS else (0.0, max(float(np.mean(peaks)), 1e-150))
+        )
+        self.shape = min(self.shape, MOST_SHAPE)
+
     def _level(self) -> float:
-        ratio = self.risk * self._seen / self._peaks
+        return self.middle + self.margin * (self._fitted_level() - self.middle)
+
+    def _fitted_level(self) -> float:
+        ratio = self.risk * self._seen / self._over
         if ratio >= 1:  # more risk than the tail holds: its start is the highest level the tail can justify
             return self.start
-        shape = self.shape + self.caution * (1 + self.shape) / self._peaks**0.5  # its asymptotic standard error
-        if abs(shape) < 1e-8:
+        if abs(self.shape) < 1e-8:
             return self.start - self.scale * float(np.log(ratio))
-        return float(self.start + self.scale / shape * (ratio**-shape - 1))
+        return float(self.start + self.scale / self.shape * (ratio**-self.shape - 1))
 
 
 @dataclass
@@ -196,9 +218,10 @@ class SPOT(PeaksOverThreshold):
     memory: int = 1000
     """Newest peaks that are kept."""
 
-    def _keep(self, peaks: FloatArray, seen: int) -> None:
-        super()._keep(peaks, seen)
+    def _keep(self, peaks: FloatArray, seen: int, over: int) -> None:
+        super()._keep(peaks, seen, over)
         self._recent: deque[float] = deque(peaks.tolist(), maxlen=self.memory)
+        self._calm = self.apart + 1
 
     def step(self, score: float) -> float:
         """Give the level for this score; then learn from it unless it alarms."""
@@ -206,10 +229,16 @@ class SPOT(PeaksOverThreshold):
         if not np.isfinite(score) or score > level:
             return level
         self._seen += 1
+        self._calm += 1
         if score > self.start:
-            self._peaks += 1
-            self._recent.append(score - self.start)
-            self.shape, self.scale = fit_pareto(np.array(self._recent))
+            self._over += 1
+            peak = score - self.start
+            if self._calm <= self.apart and self._recent:
+                self._recent[-1] = max(self._recent[-1], peak)
+            else:
+                self._recent.append(peak)
+            self._calm = 0
+            self._fit_tail(np.array(self._recent))
         self.level = self._level()
         return level
 
@@ -242,55 +271,6 @@ class DSPOT(SPOT):
         if np.isfinite(score) and score <= level:
             self._normal.append(score)
         return level
-
-
-def fit_pareto(excess: FloatArray) -> tuple[float, float]:
-    """Fit a generalised Pareto distribution, with its location at zero, by maximum likelihood.
-
-    The likelihood is profiled: for a given theta = shape / scale the best shape is the mean of log(1 + theta y), which
-    leaves one number to search (Grimshaw 1993). Shapes under -1/2, where the likelihood has no regular maximum, are
-    left out.
-
-    Parameters
-    ----------
-    excess
-        `(peak,)`, how far each peak is over the threshold; not negative.
-
-    Returns
-    -------
-    shape, scale
-
-    Examples
-    --------
-    >>> shape, scale = fit_pareto(np.random.default_rng(0).exponential(2.0, 5000))
-    >>> abs(shape) < 0.05, abs(scale - 2) < 0.1
-    (True, True)
-    """
-    mean = float(np.mean(excess))
-    tiny = float(np.finfo(np.float64).tiny) ** 0.5
-    if mean <= tiny or np.ptp(excess) <= 1e-12 * mean:
-        return 0.0, max(mean, tiny)
-    y = np.asarray(excess, dtype=np.float64) / mean
-
-    def cost(theta: float) -> float:
-        if abs(theta) < 1e-9:
-            return 1.0  # the exponential distribution
-        shape = float(np.mean(np.log1p(theta * y)))
-        return 1e6 if shape < -0.5 else float(np.log(shape / theta)) + shape + 1
-
-    lowest = -(1 - 1e-9) / float(y.max())
-    grid = np.concatenate([lowest * np.geomspace(1, 1e-3, 12), np.geomspace(1e-3, 1e3, 20)])
-    costs = [cost(theta) for theta in grid]
-    best = int(np.argmin(costs))
-    left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(
-        cost, bounds=(left, right), method="bounded", options={"xatol": 1e-7 * max(abs(left), abs(right))}
-    )
-    theta = float(found.x) if found.fun < costs[best] else float(grid[best])
-    if cost(theta) >= 1.0:
-        return 0.0, mean
-    shape = float(np.mean(np.log1p(theta * y)))
-    return shape, shape / theta * mean
 
 
 NAMED: dict[str, type[Threshold]] = {

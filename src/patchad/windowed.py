@@ -59,9 +59,21 @@ class WindowDetector(Detector):
 
         Returns
         -------
-        Scores `(b, step)` of the newest `steps` points, or `(b, 1)` where one score stands for all; and the blame of
-        each channel, `(b, step or 1, c)`, not negative, or None if not asked for or not known.
+        Scores `(b, step)` of the newest `steps` points, or `(b, 1)` where one score stands for all, or several,
+        `(b, step, column)`, that `_combine` makes one of; and the blame of each channel, `(b, step or 1, c)`, not
+        negative, or None if not asked for or not known.
         """
+
+    columns: ClassVar[int] = 1
+    """Scores that `_judge` gives for a point."""
+
+    def _combine(self, folded: FloatArray) -> FloatArray:
+        """Make one score of each row of the folded ones, `(time, column)`."""
+        return folded[:, 0]
+
+    def _scaler(self, known: list[FloatArray]) -> ZScore:
+        """Say how values are scaled, from the rows that are learned from."""
+        return ZScore.fit(known)
 
     def _shrink(self, most: int) -> None:
         """Take a window of at most `most` rows; a subclass whose window must have some form says which."""
@@ -118,7 +130,7 @@ class WindowDetector(Detector):
             series.values[max(tail - self.window_, 0) :] if tail < len(series) else series.values[:0]
             for series, tail in zip(train, tails, strict=True)
         ]
-        self.scaler_ = ZScore.fit(known)
+        self.scaler_ = self._scaler(known)
         self._learn(known, [values for values in unseen if len(values) >= self.window_])
 
     def _scaled_windows(self, series: Sequence[FloatArray], most: int) -> FloatArray:
@@ -138,23 +150,27 @@ class WindowDetector(Detector):
             scores, blame = self._judge(np.ascontiguousarray(windows), steps, explain=explain)
             shape = (len(windows), steps)
             blamed = None if blame is None else np.broadcast_to(blame, (*shape, blame.shape[2]))
-            yield block, np.broadcast_to(scores, shape), blamed
+            yield block, scores if scores.ndim == 3 else np.broadcast_to(scores, shape)[..., None], blamed
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        values = pad_left(series.values, self.window_)
-        padding = len(values) - len(series)
-        folded = Folder(len(values), 1, self.fold)
+    def _folded(self, values: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Give what the windows of a series say of each row: `(time, column)` scores, `(time, channel)` blame."""
+        rows = len(values)
+        values = pad_left(values, self.window_)
+        folded = Folder(len(values), self.columns, self.fold)
         blamed = Folder(len(values), len(self.channels_), self.fold, np.float32) if explain else None
         for block, scores, blame in self._judged(values, explain=explain):
-            folded.add(block, scores[..., None])
+            folded.add(block, scores)
             if blame is None:
                 blamed = None  # not asked for, or the detector does not tell channels apart
             elif blamed is not None:
                 blamed.add(block, blame)
-        smooth = trailing_mean(folded.result()[padding:, 0], self.smoothing)
-        if blamed is None:
+        return folded.result()[-rows:], None if blamed is None else blamed.result()[-rows:]
+
+    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        folded, found = self._folded(series.values, explain=explain)
+        smooth = trailing_mean(self._combine(folded), self.smoothing)
+        if found is None:
             return smooth, None
-        found = blamed.result()[padding:]
         if self.smoothing > 1:
             for channel in range(found.shape[1]):  # a channel at a time: no second (time, channel) array
                 found[:, channel] = trailing_mean(found[:, channel], self.smoothing)
