@@ -49,7 +49,7 @@ def render(figure: Figure, table: Frame) -> dict[str, bytes]:
     MissingExtraError
         matplotlib is not installed.
     """
-    contents = {"csv": table.to_csv(index=False, float_format="%.5g", lineterminator="\n").encode()}
+    contents = {"csv": table.to_csv(index=False, float_format="%.4g", lineterminator="\n").encode()}
     with styled():
         canvas = figure.draw(table)
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
@@ -61,11 +61,11 @@ def render(figure: Figure, table: Frame) -> dict[str, bytes]:
 
 
 def _with_palette(png: bytes) -> bytes:
-    """Store an image with 64 colours, which is all that lines take: a third of the file."""
+    """Store an image with 256 colours, which lines and shades do with: half of the file."""
     from PIL import Image
 
     file = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(64).save(file, format="png", optimize=True)
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(file, format="png", optimize=True)
     return file.getvalue()
 
 
@@ -88,10 +88,12 @@ def panels(rows: int, columns: int, *, width: float, height: float, **more: Any)
     return canvas, canvas.subplots(rows, columns, squeeze=False, **more)
 
 
-def shade(axes: Any, labels: BoolArray, first: int = 0) -> None:
-    """Mark the labelled rows."""
+def shade(axes: Any, labels: BoolArray) -> None:
+    """Mark the labelled rows, a few of them at least by a hundredth of the width, so that they can be seen."""
+    least = len(labels) / 100
     for start, stop in alarm_runs(np.asarray(labels, dtype=bool)):
-        axes.axvspan(first + start - 0.5, first + stop - 0.5, color=SHADE, linewidth=0, zorder=0)
+        middle, reach = (start + stop - 1) / 2, max(stop - start, least) / 2
+        axes.axvspan(middle - reach, middle + reach, color=SHADE, linewidth=0, zorder=0)
 
 
 def spread_line(axes: Any, table: Frame, x: str, y: str, number: int, label: str) -> None:

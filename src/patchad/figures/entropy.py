@@ -29,7 +29,7 @@ from patchad.windows import views
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-STEPS = 300
+STEPS, SEEDS = 200, 2
 
 
 def softmax_entropy(view: FloatArray) -> float:
@@ -83,7 +83,7 @@ def trained(kind: str, sizes: tuple[int, ...], objective: str, seed: int, quick:
 
 def table(options: Options) -> Frame:
     """Give the entropies on windows of test, every few steps of training."""
-    seeds = range(options.amount(3, 1))
+    seeds = range(options.amount(SEEDS, 1))
     sets = options.amount(PATCH_SETS, PATCH_SETS[:2])
     fits = [
         trained("trend", sizes, name, seed, options.quick) for name in OBJECTIVES for sizes in sets for seed in seeds

@@ -11,7 +11,7 @@ from patchad.containers import FloatArray
 from patchad.datasets.simulated import one_channel
 from patchad.detection import alarm_runs
 from patchad.figures.drawing import COLOURS, INK, panels, shade, text_of
-from patchad.figures.entropy import trained
+from patchad.figures.entropy import SEEDS, trained
 from patchad.figures.nets import CASE_PATCHES, OBJECTIVES, PATCH_SETS, ROWS, WINDOW, halves
 from patchad.figures.plan import Frame, Options
 from patchad.windows import views
@@ -101,11 +101,11 @@ def detail_share(windows: FloatArray) -> float:
 
 
 def detail(options: Options) -> Frame:
-    """Give how much detail original and halves have over all test windows of the five kinds' first series."""
+    """Give how much detail original and halves have, over test windows of the first case."""
     rows = []
     for objective in OBJECTIVES:
         for sizes in options.amount(PATCH_SETS, PATCH_SETS[:2]):
-            for seed in range(options.amount(3, 1)):
+            for seed in range(options.amount(SEEDS, 1)):
                 detector, _ = trained("trend", sizes, objective, seed, options.quick)
                 windows = views(one_channel("trend", rows=ROWS, seed=seed).test, WINDOW)[::10]
                 inter, intra = halves(detector, windows)

@@ -23,14 +23,14 @@ from patchad.registry import make
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-STEPS, OTHER_STEPS = 200, 300
+STEPS = 200
 SEEDS = 5
 SCORERS: Mapping[str, Callable[[int, bool], Detector]] = {
     "paper": lambda seed, quick: paper_net(STEPS, seed, quick),
     "agreement": lambda seed, quick: paper_net(STEPS, seed, quick, objective="agreement"),
     "fused": lambda seed, quick: light_net(STEPS, seed, quick),
-    "tcn_ed": lambda seed, quick: make("tcn_ed", max_steps=3 if quick else OTHER_STEPS, random_state=seed),
-    "timesnet": lambda seed, quick: make("timesnet", max_steps=3 if quick else OTHER_STEPS, random_state=seed),
+    "tcn_ed": lambda seed, quick: make("tcn_ed", max_steps=3 if quick else STEPS, random_state=seed),
+    "timesnet": lambda seed, quick: make("timesnet", max_steps=3 if quick else STEPS, random_state=seed),
 }
 """By name, from the seed and whether it has to be quick.
 
