@@ -321,3 +321,16 @@ def test_the_page_on_benchmarks_says_what_every_figure_is_made_from() -> None:
     page = (Path(__file__).parents[1] / "docs" / "benchmark.md").read_text(encoding="utf-8")
     table = page.split("| made from | figures |")[1]
     assert set(re.findall(r"`([\w-]+)`", table)) - {"--data", "paper-sensitivity", "paper-cost"} == set(FIGURES)
+
+
+def test_the_page_of_figures_names_each_and_shows_it_with_its_data() -> None:
+    root = Path(__file__).parents[1] / "docs"
+    page = (root / "analysis.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\(images/analysis/([\w-]+)\.png\)", page)
+    assert set(re.findall(r"^`([\w-]+)`", page, re.MULTILINE)) == set(FIGURES)
+    assert {path.stem for path in (root / "images" / "analysis").iterdir()} == set(shown)
+    for name in shown:
+        image = root / "images" / "analysis" / f"{name}.png"
+        assert image.stat().st_size < 160_000, name
+        data = root / "results" / "figures" / f"{name}.csv"
+        assert data.exists() == (f"(results/figures/{name}.csv)" in page), name

@@ -120,7 +120,6 @@ def draw_studies(table: Frame) -> Canvas:
         top.plot(part["row"], part["value"], color=INK, linewidth=0.6, label="input")
         top.plot(part["row"], part["reconstruction"], color=COLOURS[1], linewidth=0.6, label="reconstruction")
         top.set_title(f"{name}, channel {part['channel'].iloc[0]}")
-        top.legend(loc="upper left", ncols=2)
         for row, (which, title) in enumerate(NETS.items(), 1):
             ax = axes[row, column]
             ax.plot(part["row"], part[which], color=COLOURS[0], linewidth=0.6)
@@ -133,6 +132,7 @@ def draw_studies(table: Frame) -> Canvas:
             shade(ax, part["label"])
         axes[-1, column].set_xlabel("row")
     axes[0, 0].set_ylabel("value")
+    canvas.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return canvas
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from patchad.estimator import PatchAD
 
-STEPS, CHANNELS = 400, 5
+STEPS, CHANNELS = 300, 5
 CONSTRAINTS = (0.0, 0.2, 0.8)
 """None, the paper's, and a strong one."""
 SHOWN = {
