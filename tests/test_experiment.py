@@ -332,8 +332,9 @@ def test_settings_that_equal_the_papers_are_run_once() -> None:
     assert len(cells) == len(suite.variants) - 6
 
 
-def test_cost_is_measured_in_place_of_quality(tmp_path: Path) -> None:
-    suite = replace(SUITES["paper-cost"], variants=(TINY,), seeds=(0,), datasets=("swat-shaped",))
+@pytest.mark.parametrize("variant", [TINY, Variant("usad", "usad", parameters={"max_steps": 2})])
+def test_cost_is_measured_in_place_of_quality(variant: Variant, tmp_path: Path) -> None:
+    suite = replace(SUITES["paper-cost"], variants=(variant,), seeds=(0,), datasets=("swat-shaped",))
     run_suite(suite, tmp_path / "r.jsonl", Options(workers=1))
     (record,) = records_of(tmp_path / "r.jsonl")
     assert set(record["metrics"]) == {"n_parameters", "flops", "latency_ms", "step_ms", "epoch_seconds"}

@@ -58,6 +58,14 @@ def test_every_variant_can_be_made_from_its_recorded_parameters(name: str) -> No
             assert all(made[key] == value for key, value in variant.parameters.items())
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_every_window_of_a_suite_can_be_cut_into_its_patches(name: str) -> None:
+    for variant in find_suite(name).variants:
+        parameters = parameters_of(variant, "paper", None)
+        uneven = [size for size in parameters.get("patch_sizes", ()) if parameters["window"] % size]
+        assert not uneven, variant.name
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "paper-cost"])
 def test_every_suite_has_a_random_row(name: str) -> None:
     assert any(variant.detector == "random" for variant in find_suite(name).variants)

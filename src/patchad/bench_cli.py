@@ -1,18 +1,21 @@
-"""`patchad bench`: run suites, print tables. Parses, calls, prints."""
+"""`patchad bench`: run suites, print tables, draw figures. Parses, calls, prints."""
 
 from __future__ import annotations
 
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from patchad.errors import PatchADError
 
+if TYPE_CHECKING:
+    from patchad.records import Record
+
 app = typer.Typer(
-    help="Experiments: run a suite into a file of records, make tables of the records.",
+    help="Experiments: run a suite into a file of records, make tables and figures of the records.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -83,11 +86,9 @@ def table(
     format: Annotated[Format, typer.Option(help="how to write the tables")] = Format.MARKDOWN,  # noqa: A002
 ) -> None:
     """Print the tables of records, with the paper's figures beside ours."""
-    from patchad.records import identity, read_records
     from patchad.tables import render
 
-    found = {identity(record): record for path in records for record in read_records(path)}
-    print(render(list(found.values()), format.value), end="")
+    print(render(_all_records(records), format.value), end="")
 
 
 @app.command("list")
@@ -98,6 +99,40 @@ def list_suites() -> None:
     for suite in SUITES.values():
         size = f"{len(suite.datasets)} datasets, {len(suite.variants)} detectors, {len(suite.seeds)} seeds"
         print(f"{suite.name:<18} protocol {' and '.join(suite.protocols):<15} {size:<39} {suite.about}")
+
+
+@app.command()
+def figures(
+    names: Annotated[list[str] | None, typer.Argument(help="figures that --list shows; all if none is named")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="folder to write to")] = Path("figures"),
+    data: Annotated[Path, typer.Option(help="folder that holds the datasets, for cases and tsne")] = Path("data"),
+    records: Annotated[
+        list[Path] | None, typer.Option(help="file of records, or a folder of them; may be given several times")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option(help="train next to nothing: to see that it works, not what comes out")
+    ] = False,
+    show: Annotated[bool, typer.Option("--list", help="print the names of the figures, and no more")] = False,
+) -> None:
+    """Draw the paper's figures again: NAME.png, NAME.svg and, with what is drawn, NAME.csv."""
+    from patchad.figures import FIGURES, make_figures
+    from patchad.figures.plan import Options
+
+    if show:
+        for name, figure in FIGURES.items():
+            print(f"{name:<18} {figure.about}")
+        return
+    options = Options(data=data, records=tuple(_all_records(records or [])), quick=quick)
+    made = make_figures(names or [], output, options, _say)
+    _say(f"{len(made)} figures in {output}")
+
+
+def _all_records(paths: list[Path]) -> list[Record]:
+    """Read files of records, and all that are in a folder."""
+    from patchad.records import identity, read_records
+
+    files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
+    return list({identity(record): record for file in files for record in read_records(file)}.values())
 
 
 def _split(names: list[str] | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a fitted PatchAD costs: parameters, operations and latency of one window, time of a training epoch."""
+"""What a fitted net costs: parameters, operations and latency of one window, time of a training epoch."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 import time
 
 import numpy as np
-import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from patchad.estimator import PatchAD
+from patchad.neural import NeuralDetector
 from patchad.windows import WindowSampler
 
 REPEATS = 30
 
 
-def measure_cost(detector: PatchAD, train_rows: int) -> dict[str, float]:
+def measure_cost(detector: NeuralDetector, train_rows: int) -> dict[str, float]:
     """Measure a fitted detector.
 
     Parameters
@@ -27,17 +26,20 @@ def measure_cost(detector: PatchAD, train_rows: int) -> dict[str, float]:
 
     Returns
     -------
-    `n_parameters`; `flops` of one window, forward, as torch counts them; `latency_ms`, the median time of one window;
+    `n_parameters`; `flops` of scoring one window, as torch counts them; `latency_ms`, the median time that takes;
     `step_ms`, the mean time of a training step; `epoch_seconds`, that time over all steps of an epoch.
     """
-    shape = (1, detector.window_, len(detector.channels_))
-    window = torch.zeros(shape, device=detector.device_)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        detector.net_(window)
+    window = np.zeros((1, detector.window_, len(detector.channels_)), dtype=np.float32)
+
+    def score() -> None:
+        detector._judge(window, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
+
+    with FlopCounterMode(display=False) as counter:
+        score()
     seconds = []
     for _ in range(REPEATS):
         began = time.perf_counter()
-        detector._evidence(window.cpu(), detector.window_)  # noqa: SLF001 - what `decision_function` runs
+        score()
         seconds.append(time.perf_counter() - began)
     last = detector.history_[-1]
     windows = len(WindowSampler([np.empty((train_rows, 1))], detector.window_, detector.stride))

@@ -31,6 +31,7 @@ from patchad.evaluation import (
     n_parameters,
     versions,
 )
+from patchad.neural import NeuralDetector
 from patchad.records import Record, RecordFile, identity
 from patchad.registry import DETECTORS, make
 from patchad.suites import Suite, Variant
@@ -334,7 +335,7 @@ def run_task(task: Task) -> list[Record]:
     for cell in task.cells:
         fit = _oriented(fit, task.entity, cell)
         found: Mapping[str, Any]
-        if task.cost and isinstance(fit.detector, PatchAD):
+        if task.cost and isinstance(fit.detector, NeuralDetector):
             found = measure_cost(fit.detector, len(task.entity.train))
         else:
             found = judge(fit, task.entity, cell.protocol, cell.parameters["threshold"])

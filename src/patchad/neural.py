@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from patchad.progress import training_bar
 from patchad.training import Goal, Progress, TrainConfig, find_device, train
 from patchad.windowed import WindowDetector
 from patchad.windows import WindowSampler
+
+Watch = Callable[[Progress], None]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -71,6 +73,22 @@ class NeuralDetector(WindowDetector):
 
     # -- what it inherits ------------------------------------------------------------------------------------------
 
+    def observe(self, watch: Watch | None) -> Self:
+        """Have `watch` called after every training step of later fits, when `net_` can be looked at; None ends it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from patchad import PatchAD
+        >>> steps = []
+        >>> detector = PatchAD(window=30, max_steps=3).observe(lambda progress: steps.append(progress.step))
+        >>> _ = detector.fit(np.sin(np.arange(200) / 5)[:, None])
+        >>> steps
+        [1, 2, 3]
+        """
+        self._watch = watch
+        return self
+
     @property
     def n_parameters_(self) -> int:
         """Trained numbers of the net."""
@@ -87,7 +105,7 @@ class NeuralDetector(WindowDetector):
         self.net_ = self._new_net(seed)
         windows = WindowSampler(known, self.window_, self.stride)
         devices = [self.device_] if self.device_.type == "cuda" else []
-        with training_bar(self.verbose) as watch, torch.random.fork_rng(devices=devices):
+        with training_bar(self.verbose) as show, torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)
             self.history_: list[Progress] = train(
                 self.net_,
@@ -98,7 +116,7 @@ class NeuralDetector(WindowDetector):
                 budget,
                 seed=seed,
                 device=self.device_,
-                watch=watch,
+                watch=_each(show, getattr(self, "_watch", None)),
             )
         self._settle(windows)
 
@@ -131,3 +149,14 @@ class NeuralDetector(WindowDetector):
         }
         self.net_.load_state_dict(weights)
         self.net_.eval()
+
+
+def _each(*watches: Watch | None) -> Watch | None:
+    """Give one function that calls those that are there; None where none is."""
+    present = [watch for watch in watches if watch is not None]
+
+    def watch(progress: Progress) -> None:
+        for one in present:
+            one(progress)
+
+    return watch if present else None
