@@ -209,3 +209,15 @@ def test_no_records_and_no_such_format_are_refused() -> None:
         render([])
     with pytest.raises(InputError, match="no format 'html'"):
         render([record()], "html")
+
+
+def test_many_channels_and_one_are_also_averaged_apart() -> None:
+    metrics = {"vus_pr_opt": 0.5}
+    records = [
+        record(suite="open", protocol="open", dataset=n, entity=n, metrics=metrics) for n in ("MSL", "UCR", "NAB")
+    ]
+    titles = [table.dataset for table in make_tables(records)]
+    assert titles[:3] == ["all datasets", "datasets with many channels", "datasets with one channel"]
+    assert "datasets with one channel" not in [table.dataset for table in make_tables(records[1:])]
+    text = render(records)
+    assert "| patchad | 2 | 1 | 0.500" in text.split("one channel")[1]

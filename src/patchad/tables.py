@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from patchad.datasets.catalogue import DATASETS
 from patchad.errors import InputError
 from patchad.experiment import all_rows, parameters_of
 from patchad.paper import Figure, figures_of, without_row
@@ -121,10 +122,19 @@ def make_tables(records: Sequence[Record]) -> list[Table]:
     tables = []
     for (suite, protocol), by_dataset in groups.items():
         if protocol == "open" and len(by_dataset) > 1:
-            together = [record for part in by_dataset.values() for record in part]
-            tables.append(_table(suite, protocol, "all datasets", together))
+            for name, datasets in _groups(tuple(by_dataset)).items():
+                together = [record for dataset in datasets for record in by_dataset[dataset]]
+                tables.append(_table(suite, protocol, name, together))
         tables += [_table(suite, protocol, dataset, part) for dataset, part in by_dataset.items()]
     return tables
+
+
+def _groups(datasets: Sequence[str]) -> dict[str, list[str]]:
+    """Give what is averaged over several datasets: all, and those with one and with many channels where both are."""
+    one = [name for name in datasets if name in DATASETS and DATASETS[name].size.channels == 1]
+    many = [name for name in datasets if name in DATASETS and DATASETS[name].size.channels > 1]
+    parts = {"datasets with many channels": many, "datasets with one channel": one} if one and many else {}
+    return {"all datasets": list(datasets), **parts}
 
 
 def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -> Table:
