@@ -50,6 +50,8 @@ def light_net(steps: int, seed: int, quick: bool = False) -> PatchAD:
         "fold": "newest",
         "objective": "agreement",
         "score": "fused",
+        "memory": 0,
+        "scaling": "zscore",
         "smoothing": 5,
         "calibration": 0.2,
         "threshold": "ratio:1",
