@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -85,12 +86,11 @@ class Part:
     def __call__(self, windows: Tensor) -> Tensor:
         """Give `(b, step)` from weighed windows `(b, t, c)`: the mean distance of the stretches that cover a step."""
         steps = windows.shape[1]
-        ends = torch.arange(steps, self.length - 1, -max(self.length // OVERLAP, 1))
-        ends = torch.unique(torch.cat([ends, ends.new_tensor([self.length])]))
-        rows = ends[:, None] - self.length + torch.arange(self.length)
-        apart = self._distances(windows[:, rows.to(windows.device)].flatten(0, 1)).view(len(windows), len(ends))
-        covers = torch.zeros(len(ends), steps, dtype=apart.dtype).scatter_(1, rows, 1.0)
-        return torch.matmul(apart, (covers / covers.sum(0)).to(apart.device))
+        if steps == self.length:
+            return self._distances(windows)[:, None].expand(-1, steps)
+        rows, shares = (tensor.to(windows.device) for tensor in _stretches(self.length, steps))
+        apart = self._distances(windows[:, rows].flatten(0, 1)).view(len(windows), len(rows))
+        return torch.matmul(apart, shares)
 
     def _distances(self, stretches: Tensor) -> Tensor:
         """Give how far stretches `(n, length, c)` are from normal: `(n,)`, root of the mean square of a step."""
@@ -207,6 +207,19 @@ class Memory:
             tensors = [torch.from_numpy(np.array(arrays[f"memory.{i}.{name}"])) for name in TENSORS]
             parts.append(Part(len(tensors[0]) // len(weights), bool(centred), *tensors))
         return cls(torch.from_numpy(np.array(weights)), tuple(parts))
+
+
+@cache
+def _stretches(length: int, steps: int) -> tuple[Tensor, Tensor]:
+    """Give the stretches of a window, `(stretch, length)` rows of it; and `(stretch, step)`, what each says of a step.
+
+    They overlap, the last ends with the window, and the first begins with it.
+    """
+    ends = torch.arange(steps, length - 1, -max(length // OVERLAP, 1))
+    ends = torch.unique(torch.cat([ends, ends.new_tensor([length])]))
+    rows = ends[:, None] - length + torch.arange(length)
+    covers = torch.zeros(len(ends), steps).scatter_(1, rows, 1.0)
+    return rows, covers / covers.sum(0)
 
 
 def _weight(channel: list[FloatArray], spread: float) -> float:
