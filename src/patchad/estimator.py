@@ -27,7 +27,7 @@ from patchad.windows import Fold, Folder, blocks, shrink_window, views
 
 CACHED_VALUES = 1_000_000
 """Values of both views of some windows, up to which a core is quickest."""
-WORTH_TWO_CORES = 400_000
+WORTH_TWO_CORES = 300_000
 """Values of both views of a batch over which two cores train sooner than one."""
 Runtime = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """What gives the evidence in place of the net: that of the newest steps of scaled windows."""
