@@ -74,12 +74,14 @@ class Part:
     ) -> Part:
         """Learn from `(time, channel)` series; `weigh` makes of stretches of them what distances are taken of."""
         sampler = WindowSampler(series, length)
-        stretches = weigh(sampler[_evenly(len(sampler), LEARNED)])
-        flat = _flat(torch.from_numpy(stretches), centred=centred).numpy()
+        numbers = _evenly(len(sampler), LEARNED)
+        some = np.array_split(numbers, -(-len(numbers) // 256))  # copies of a few at a time: stretches may be large
+        flat = np.concatenate([_flat(torch.from_numpy(weigh(sampler[n])), centred=centred).numpy() for n in some])
         mean = flat.mean(axis=0)
+        flat -= mean
         count = min(directions, *flat.shape)
-        found = randomized_svd(flat - mean, count, n_iter=4, random_state=seed)[2].T
-        lie = (flat - mean) @ found
+        found = randomized_svd(flat, count, n_iter=4, random_state=seed)[2].T
+        lie = flat @ found
         kept = lie[_evenly(len(lie), places)] if places else lie[:0]
         return cls(length, centred, *(torch.from_numpy(np.ascontiguousarray(a)) for a in (mean, found, kept)))
 
