@@ -270,7 +270,7 @@ class PatchAD(NeuralDetector):
             self._learn_witnesses(unseen or [v for v in known if len(v) >= self.window_])
 
     @property
-    def columns(self) -> int:  # type: ignore[override]
+    def columns(self) -> int:
         """Witnesses of the fused score, or the one score that is asked for."""
         return 1 if self.score != "fused" else 2 + (0 if self.memory_ is None else PARTS)
 

@@ -86,7 +86,7 @@ class Relations:
         if "relations.pairs" not in arrays:
             return cls.none()
         apart = TailScale(arrays["relations.median"], arrays["relations.spread"])
-        unit = arrays.get("relations.unit", np.ones(1))  # files of version 0.1 have z-scores, whose unit is one
+        unit = arrays.get("relations.unit", np.ones(1))  # older files have z-scores, whose unit is one
         return cls(arrays["relations.pairs"].astype(np.int64), arrays["relations.correlation"], apart, unit)
 
     def blame(self, values: FloatArray) -> FloatArray:

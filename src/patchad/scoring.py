@@ -130,7 +130,7 @@ class ScoreRule:
     def combine(self, folded: FloatArray) -> FloatArray:
         """Make one score of the folded columns `(time, column)`: the mean of the two strongest witnesses.
 
-        Without scales of the witnesses, as in files of version 0.1, it is their sum.
+        Without scales of the witnesses, as in files from before there were any, it is the sum of the columns.
         """
         if self.witnesses is None:
             return np.asarray(folded.sum(axis=1))

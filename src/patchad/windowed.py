@@ -64,8 +64,10 @@ class WindowDetector(Detector):
         negative, or None if not asked for or not known.
         """
 
-    columns: ClassVar[int] = 1
-    """Scores that `_judge` gives for a point."""
+    @property
+    def columns(self) -> int:
+        """Scores that `_judge` gives for a point."""
+        return 1
 
     def _combine(self, folded: FloatArray) -> FloatArray:
         """Make one score of each row of the folded ones, `(time, column)`."""
