@@ -38,6 +38,16 @@ def test_run_resume_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert "random" in capsys.readouterr().out
 
 
+def test_a_row_whose_name_has_commas_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for asked in ("patch_sizes=3,7", "random,patch_sizes=3,7", "patch_sizes=3,9"):
+        assert run("bench", "run", "paper-sensitivity", "--data", tmp_path, "--detectors", asked) == 2
+        said.append(capsys.readouterr().err)
+    assert "nothing of paper-sensitivity can be run" in said[0]  # the name was known
+    assert "no detector '7'" in said[1]  # beside others, it needs a --detectors of its own
+    assert "no detector '9'" in said[2]
+
+
 def test_list_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("bench", "list") == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(SUITES)

@@ -117,6 +117,39 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+def test_what_another_suite_measured_of_the_same_rows_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "records.jsonl"
+    options = Options(workers=1, detectors=("random",))
+    run_suite(SMOKE, path, options)
+    other, cost = replace(SMOKE, name="open"), replace(SMOKE, name="paper-cost", cost=True)
+    shorter = replace(SMOKE, name="open-full", test_rows=500)
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "run_task", lambda task: pytest.fail("measured again"))
+        said: list[str] = []
+        assert run_suite(other, path, options, said.append).failed == ()
+    assert any("10 records of other suites" in line for line in said)
+    own, taken = (
+        [record for record in records_of(path) if record["suite"] == name] for name in ("smoke", "open")
+    )
+    assert [record | {"suite": "smoke"} for record in taken] == own
+    assert len(own) == 10
+    with RecordFile(path) as file:
+        for suite, left in ((cost, 10), (other, 0)):
+            cells, _ = plan(experiment.narrowed(suite, options), options)
+            todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
+            assert len(experiment._taken_over(suite, todo, options, file, said.append)) == left
+        entities = experiment.simulate("five-kinds")
+        monkeypatch.setattr(experiment, "load_entities", lambda *_: [shortened(entity) for entity in entities])
+        cells, _ = plan(experiment.narrowed(shorter, options), options)
+        assert len(experiment._taken_over(shorter, cells, options, file, said.append)) == 10  # other rows
+
+
+def shortened(entity):
+    return replace(entity, test=entity.test[:500], labels=entity.labels[:500])
+
+
 @pytest.mark.parametrize("torn", [1, 40, 300])
 def test_a_torn_last_line_is_dropped_and_its_cell_run_again(tmp_path: Path, torn: int) -> None:
     path = tmp_path / "records.jsonl"

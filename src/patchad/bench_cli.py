@@ -13,6 +13,7 @@ from patchad.errors import PatchADError
 
 if TYPE_CHECKING:
     from patchad.records import Record
+    from patchad.suites import Suite
 
 app = typer.Typer(
     help="Experiments: run a suite into a file of records, make tables and figures of the records.",
@@ -30,7 +31,7 @@ class Format(StrEnum):
 
 
 Names = Annotated[
-    list[str] | None, typer.Option(help="rows of the suite or detectors by name, commas between several; or all")
+    list[str] | None, typer.Option(help="rows of the suite or detectors by name, commas between several; or all; may be given several times")
 ]
 
 
@@ -61,7 +62,7 @@ def run(
         limit=limit,
         entities=entities,
         seeds=seeds,
-        detectors=_split(detectors),
+        detectors=_named(detectors, find_suite(suite)),
         datasets=_split(datasets),
         max_steps=max_steps,
     )
@@ -133,6 +134,12 @@ def _all_records(paths: list[Path]) -> list[Record]:
 
     files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
     return list({identity(record): record for file in files for record in read_records(file)}.values())
+
+
+def _named(texts: list[str] | None, suite: Suite) -> tuple[str, ...]:
+    """Split names at their commas, but for rows whose own names have some."""
+    rows = [variant.name for variant in suite.variants]
+    return tuple(name for text in texts or [] for name in ((text,) if text in rows else _split([text])))
 
 
 def _split(names: list[str] | None) -> tuple[str, ...]:

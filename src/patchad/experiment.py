@@ -32,9 +32,9 @@ from patchad.evaluation import (
     versions,
 )
 from patchad.neural import NeuralDetector
-from patchad.records import Record, RecordFile, identity
+from patchad.records import Record, RecordFile, identity, measurement
 from patchad.registry import DETECTORS, make
-from patchad.suites import Suite, Variant
+from patchad.suites import SUITES, Suite, Variant
 from patchad.training import find_device
 from patchad.workers import results
 
@@ -146,6 +146,7 @@ def run_suite(suite: Suite, path: Path, options: Options, say: Say = lambda _: N
         todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
         already = len(cells) - len(todo)
         say(f"{suite.name}: {len(cells)} cells, {already} of them in {path} already")
+        todo = _taken_over(suite, todo, options, file, say)
         failed = _run_cells(suite, todo, options, file, say, unavailable)
         left_out = sum(identity(cell.to_dict()) not in file.done for cell in todo if cell.detector in unavailable)
     return Outcome(len(cells) - left_out, already, tuple(failed), missing, tuple(sorted(unavailable)))
@@ -274,6 +275,25 @@ def _cut(entity: Entity, suite: Suite) -> Entity:
 
 
 # -- running ---------------------------------------------------------------------------------------------------------
+
+
+def _taken_over(suite: Suite, todo: Sequence[Cell], options: Options, file: RecordFile, say: Say) -> list[Cell]:
+    """Copy the records of other suites that measured the same of the same rows; give the cells that are left."""
+    left: list[Cell] = []
+    sums: dict[str, dict[str, str]] = {}
+    for cell in todo:
+        known = [] if suite.cost else file.measured.get(measurement(cell.to_dict()), [])
+        known = [record for record in known if record["suite"] in SUITES and not SUITES[record["suite"]].cost]
+        if known and cell.dataset not in sums:
+            sums[cell.dataset] = {e.name: checksum(e) for e in load_entities(suite, cell.dataset, options)}
+        same = [record for record in known if record["data_sha256"] == sums[cell.dataset][cell.entity]]
+        if same:
+            file.append([same[0] | {"suite": suite.name}])
+        else:
+            left.append(cell)
+    if len(left) < len(todo):
+        say(f"{len(todo) - len(left)} records of other suites, of the same measurements, are taken over")
+    return left
 
 
 def _run_cells(

@@ -46,6 +46,11 @@ def identity(record: Mapping[str, Any]) -> str:
     return json.dumps([record[name] for name in IDENTITY], sort_keys=True)
 
 
+def measurement(record: Mapping[str, Any]) -> str:
+    """Give the text that is the same for two records of one measurement, whichever suites asked for it."""
+    return json.dumps([record[name] for name in IDENTITY if name != "suite"], sort_keys=True)
+
+
 def read_records(path: Path) -> list[Record]:
     """Read a file of records, without a torn last line and without repetitions.
 
@@ -146,6 +151,10 @@ class RecordFile:
             raise
         self.done = {identity(record) for record in records}
         """What `identity` gives for each record in the file."""
+        self.measured: dict[str, list[Record]] = {}
+        """The records that were there, by what `measurement` gives for them."""
+        for record in records:
+            self.measured.setdefault(measurement(record), []).append(record)
 
     def append(self, records: Iterable[Record]) -> None:
         """Add records, each a whole line, and see them onto the disk."""
