@@ -130,9 +130,7 @@ def test_what_another_suite_measured_of_the_same_rows_is_taken_over(
         said: list[str] = []
         assert run_suite(other, path, options, said.append).failed == ()
     assert any("10 records of other suites" in line for line in said)
-    own, taken = (
-        [record for record in records_of(path) if record["suite"] == name] for name in ("smoke", "open")
-    )
+    own, taken = ([record for record in records_of(path) if record["suite"] == name] for name in ("smoke", "open"))
     assert [record | {"suite": "smoke"} for record in taken] == own
     assert len(own) == 10
     with RecordFile(path) as file:

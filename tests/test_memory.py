@@ -145,6 +145,34 @@ def test_two_witnesses_make_the_score():
     assert rule.combine(said)[0] == pytest.approx(two, rel=0.05)
 
 
+def test_of_what_has_lasted_the_root_counts():
+    noise, held_out = np.random.default_rng(0).random((50, 4, 2)), np.random.default_rng(2).random((500, 1))
+    rule = ScoreRule.fit("fused", 1, noise, noise).with_witnesses(held_out.repeat(6, axis=1))
+    said = np.full((400, 6), 0.5)
+    said[100:] = 50.0
+    said[350:] = 80.0
+    plain, adapted = rule.combine(said), rule.combine(said, 100)
+    np.testing.assert_array_equal(adapted[:149], plain[:149])  # for half of the rows that it remembers, all counts
+    assert adapted[349] == pytest.approx(np.sqrt(plain[349]))
+    assert adapted[350] == pytest.approx(plain[350] - plain[349] + np.sqrt(plain[349]))  # what is new counts whole
+    np.testing.assert_array_equal(rule.combine(said[:300], 100), adapted[:300])
+
+
+def test_a_plant_that_changed_for_good_does_not_alarm_for_ever(tmp_path):
+    train, test = waves(1500), waves(1500, seed=1)
+    test[300:, 0] += 0.6
+    settings = {"window": 30, "d_model": 4, "max_steps": 20, "random_state": 0}
+    plain, adapting = (PatchAD(**settings, adapt=rows).fit(train) for rows in (0, 300))
+    before, after = plain.decision_function(test), adapting.decision_function(test)
+    assert after[300:400].mean() == pytest.approx(before[300:400].mean(), rel=0.1)
+    assert before[700:].mean() > 0.8 * before[330:400].mean() > 5
+    assert after[700:].mean() < 0.6 * before[700:].mean()
+    path = adapting.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(load(path).decision_function(test), after)
+    with pytest.raises(InputError, match="adapt=-1 is out of range"):
+        PatchAD(adapt=-1).fit(train)
+
+
 def test_a_file_brings_the_memory_back(tmp_path):
     train, test = waves(600), waves(100, seed=1)
     detector = PatchAD(window=30, d_model=4, max_steps=5, memory=6_000).fit(train)

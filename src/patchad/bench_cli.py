@@ -31,7 +31,8 @@ class Format(StrEnum):
 
 
 Names = Annotated[
-    list[str] | None, typer.Option(help="rows of the suite or detectors by name, commas between several; or all; may be given several times")
+    list[str] | None,
+    typer.Option(help="rows of the suite or detectors by name, commas between several; or all; may be given again"),
 ]
 
 

@@ -76,6 +76,9 @@ class PatchAD(NeuralDetector):
     scaling
         `range`: a channel's spread is at least a fourth of its range, and a channel of two values counts a fifth, so
         that what seldom moves does not look wild when it does; `zscore`: the standard deviation alone.
+    adapt
+        Rows of the past that say what is usual now: of what the fused score's witnesses have said for most of them only
+        the root counts, so that a plant that has changed for good does not alarm for ever; 0: never.
     orientation
         1: a large discrepancy is strange; -1: a small one; None: as the objective trains it.
     smoothing
@@ -139,9 +142,10 @@ class PatchAD(NeuralDetector):
     score: Score = "fused"
     memory: int = 45_000
     scaling: Literal["range", "zscore"] = "range"
+    adapt: int = 1000
     orientation: Literal[1, -1] | None = None
     smoothing: int = 2
-    max_steps: int | None = 400
+    max_steps: int | None = 300
     batch_size: int = 32
     learning_rate: float = 3e-3
     share_channel_mixer: bool = True
@@ -173,6 +177,7 @@ class PatchAD(NeuralDetector):
             "score": "discrepancy",
             "memory": 0,
             "scaling": "zscore",
+            "adapt": 0,
             "fold": "newest",
             "smoothing": 1,
             "hop": 105,
@@ -193,6 +198,8 @@ class PatchAD(NeuralDetector):
         super()._check_rules()
         if self.memory < 0:
             raise InputError(f"memory={self.memory} is out of range; it must be 0 for none, or a number of values")
+        if self.adapt < 0:
+            raise InputError(f"adapt={self.adapt} is out of range; it must be 0 for never, or a number of rows")
 
     def _scaler(self, known: list[FloatArray]) -> ZScore:
         plain = super()._scaler(known)
@@ -261,7 +268,7 @@ class PatchAD(NeuralDetector):
         super()._learn(known, unseen)
         self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
 
-        self.memory_ = None
+        self.memory_, self.adapt_ = None, self.adapt
         if self.score == "fused":
             if self.memory:
                 size = {"window": self.window_, "values": self.memory}
@@ -345,7 +352,7 @@ class PatchAD(NeuralDetector):
             return np.asarray(self.memory_(torch.from_numpy(windows).to(self.device_))[:, -steps:].cpu().numpy())
 
     def _combine(self, folded: FloatArray) -> FloatArray:
-        return self.rule_.combine(folded)
+        return self.rule_.combine(folded, self.adapt_)
 
     def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
@@ -377,12 +384,13 @@ class PatchAD(NeuralDetector):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, facts = super()._state()
-        facts |= {"patch_sizes": list(self.patch_sizes_), "orientation": self.rule_.orientation}
+        facts |= {"patch_sizes": list(self.patch_sizes_), "orientation": self.rule_.orientation, "adapt": self.adapt_}
         memory = {} if self.memory_ is None else self.memory_.to_arrays()
         return arrays | self.rule_.to_arrays() | memory, facts
 
     def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         self.patch_sizes_ = tuple(facts["patch_sizes"])
+        self.adapt_ = facts.get("adapt", 0)  # files from before adapt to nothing
         self.rule_ = ScoreRule.from_arrays(self.score, facts["orientation"], arrays)
         super()._restore(arrays, facts)
         memory = Memory.from_arrays(arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from patchad.evaluation import (
     versions,
 )
 from patchad.neural import NeuralDetector
-from patchad.records import Record, RecordFile, identity, measurement
+from patchad.records import Record, RecordFile, identity, in_a_line, measurement
 from patchad.registry import DETECTORS, make
 from patchad.suites import SUITES, Suite, Variant
 from patchad.training import find_device
@@ -45,8 +44,6 @@ ALL = "all"
 
 NOT_RECORDED = ("random_state", "device", "verbose")
 """Parameters that are no part of a cell's: the seed and the hardware have fields of their own."""
-HEADLINES = ("vus_pr_opt", "roc_auc")
-"""Metrics that stand for all in a line of progress, the first that is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +314,7 @@ def _run_cells(
         file.append(result)
         left = (time.monotonic() - began) / done * (len(todo) - done)
         for record in result:
-            say(f"[{done}/{len(todo)}] {_line(record)}; about {_duration(left)} left")
+            say(f"[{done}/{len(todo)}] {in_a_line(record)}; about {_duration(left)} left")
     return failed
 
 
@@ -388,16 +385,6 @@ def _attempt(task: Task) -> list[Record] | Trouble:
         return Trouble(str(error), unavailable=True)
     except Exception as error:  # noqa: BLE001 - one cell's failure must not end the others
         return Trouble(f"{type(error).__name__}: {error}", unavailable=False)
-
-
-def _line(record: Record) -> str:
-    metrics = record["metrics"]
-    name = next((name for name in HEADLINES if name in metrics), next(iter(metrics)))
-    value = metrics[name]
-    figure = f"skipped, {value}" if name == "skipped" else f"{name} {math.nan if value is None else value:.4g}"
-    spent = (record["fit_seconds"] or 0) + (record["score_seconds"] or 0)
-    where = f"{record['dataset']} {record['entity']} {record['detector']} {record['protocol']} seed {record['seed']}"
-    return f"{where}: {figure}, {spent:.1f} s"
 
 
 def _duration(seconds: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -31,6 +32,9 @@ KEYS = (
     "hardware",
 )
 
+HEADLINES = ("vus_pr_opt", "roc_auc")
+"""Metrics that stand for all in a line of progress, the first that is there."""
+
 Record = dict[str, Any]
 
 
@@ -49,6 +53,17 @@ def identity(record: Mapping[str, Any]) -> str:
 def measurement(record: Mapping[str, Any]) -> str:
     """Give the text that is the same for two records of one measurement, whichever suites asked for it."""
     return json.dumps([record[name] for name in IDENTITY if name != "suite"], sort_keys=True)
+
+
+def in_a_line(record: Record) -> str:
+    """Say for people what was measured, and how long it took."""
+    metrics = record["metrics"]
+    name = next((name for name in HEADLINES if name in metrics), next(iter(metrics)))
+    value = metrics[name]
+    figure = f"skipped, {value}" if name == "skipped" else f"{name} {math.nan if value is None else value:.4g}"
+    spent = (record["fit_seconds"] or 0) + (record["score_seconds"] or 0)
+    where = f"{record['dataset']} {record['entity']} {record['detector']} {record['protocol']} seed {record['seed']}"
+    return f"{where}: {figure}, {spent:.1f} s"
 
 
 def read_records(path: Path) -> list[Record]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from patchad.containers import FloatArray
 from patchad.relations import Relations
@@ -127,14 +128,18 @@ class ScoreRule:
         said = [scaled[..., :1], scaled[..., 1:].sum(axis=-1, keepdims=True)]
         return np.concatenate(said if memory is None else [*said, memory], axis=-1)
 
-    def combine(self, folded: FloatArray) -> FloatArray:
+    def combine(self, folded: FloatArray, adapt: int = 0) -> FloatArray:
         """Make one score of the folded columns `(time, column)`: the mean of the two strongest witnesses.
 
-        Without scales of the witnesses, as in files from before there were any, it is the sum of the columns.
+        Of what a witness has said for most of the last `adapt` rows only the root counts; 0: all of it counts. Without
+        scales of the witnesses, as in files from before there were any, it is the sum of the columns.
         """
         if self.witnesses is None:
             return np.asarray(folded.sum(axis=1))
-        return np.asarray(np.sort(self.witnesses(folded), axis=1)[:, -HEARD:].mean(axis=1))
+        said = self.witnesses(folded)
+        if adapt:
+            said = said - _lasting(said, adapt)
+        return np.asarray(np.sort(said, axis=1)[:, -HEARD:].mean(axis=1))
 
     def blame(self, residual: FloatArray, discrepancy: FloatArray, windows: FloatArray | None = None) -> FloatArray:
         """Say how much each channel is out of its ordinary: `(window, step, channel)`, not negative.
@@ -147,6 +152,18 @@ class ScoreRule:
         if windows is not None:
             blame += RELATION_WEIGHT * self.relations.blame(windows)
         return blame
+
+
+def _lasting(said: FloatArray, rows: int) -> FloatArray:
+    """Give what of `(time, column)` has lasted, less its root: the median of the rows so far; nothing below 1.
+
+    Examples
+    --------
+    >>> _lasting(np.array([[0.5], [0.5], [16.0], [16.0], [0.5]]), 3)[:, 0].tolist()
+    [0.0, 0.0, 0.0, 12.0, 12.0]
+    """
+    level = np.maximum(pd.DataFrame(said).rolling(rows, min_periods=1).median().to_numpy(), 1.0)
+    return np.asarray(level - np.sqrt(level))
 
 
 def _parts(residual: FloatArray, discrepancy: FloatArray, orientation: int) -> FloatArray:

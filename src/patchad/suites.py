@@ -99,6 +99,7 @@ COSTS = (
 
 INGREDIENTS = (
     Variant("memory=0", parameters={"memory": 0}),
+    Variant("adapt=0", parameters={"adapt": 0}),
     Variant("scaling=zscore", parameters={"scaling": "zscore"}),
     Variant("fold=newest", parameters={"fold": "newest"}),
     Variant("window=105", parameters={"window": 105}),

@@ -113,9 +113,8 @@ def train(
         Called with every `Progress`, and with a NaN `held_out` on the steps between two looks.
     """
     net.to(device).train()
-    fused = True if device.type == "cuda" else None
     optimizers = [
-        torch.optim.Adam(goal.parameters, lr=config.learning_rate, fused=fused, capturable=bool(fused))
+        torch.optim.Adam(goal.parameters, lr=config.learning_rate, fused=True, capturable=device.type == "cuda")
         for goal in goals
     ]
     steps = planned_steps(len(windows), config)
@@ -209,16 +208,17 @@ def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
     # Parts of one size whatever the number of cores, so that the result does not depend on it.
     parts = torch.split(batch, goal.together)
 
-    def work(part: Tensor) -> tuple[Tensor, ...]:
+    def work(part: Tensor) -> Tensor:
         value = goal.loss(net, part)
         found = torch.autograd.grad(value, goal.parameters, materialize_grads=True)
-        return value.detach(), *found
+        # All in one tensor: a net has many small parameters, and each operation on one costs more than its numbers.
+        return torch.cat([value.detach().reshape(1), *(one.reshape(-1) for one in found)]) * (len(part) / len(batch))
 
-    shares = [len(part) / len(batch) for part in parts]
-    results = [[share * one for one in result] for share, result in zip(shares, side_by_side(work, parts), strict=True)]
-    for number, parameter in enumerate(goal.parameters, start=1):
-        parameter.grad = sum((result[number] for result in results), torch.zeros_like(parameter))
-    return sum((result[0] for result in results), torch.zeros(()))
+    total = torch.stack(side_by_side(work, parts)).sum(0)
+    pieces = torch.split(total, [1, *(parameter.numel() for parameter in goal.parameters)])
+    for parameter, piece in zip(goal.parameters, pieces[1:], strict=True):
+        parameter.grad = piece.view_as(parameter)
+    return pieces[0][0]
 
 
 def _drawn(windows: WindowSampler, scale: Scaler) -> Callable[[NDArray[np.intp]], Tensor]:
