@@ -7,7 +7,7 @@ import torch
 from patchad import InputError, PatchAD, load
 from patchad.memory import PARTS, SWITCH_WEIGHT, Memory, Part
 from patchad.scaling import ZScore
-from patchad.scoring import ScoreRule
+from patchad.scoring import EMPHASIS, ScoreRule
 
 
 def waves(rows, seed=0, channels=3):
@@ -141,7 +141,7 @@ def test_two_witnesses_make_the_score():
     said[0, 1] = 50.0
     two = rule.combine(said)[0]
     said[0, 0] = 50.0
-    assert one == pytest.approx(two / 2, rel=0.05)
+    assert one ** (1 / EMPHASIS) == pytest.approx(two ** (1 / EMPHASIS) / 2, rel=0.05)
     assert rule.combine(said)[0] == pytest.approx(two, rel=0.05)
 
 
@@ -151,11 +151,12 @@ def test_of_what_has_lasted_the_root_counts():
     said = np.full((400, 6), 0.5)
     said[100:] = 50.0
     said[350:] = 80.0
-    plain, adapted = rule.combine(said), rule.combine(said, 100)
+    plain, adapted = (rule.combine(said, rows) for rows in (0, 100))
     np.testing.assert_array_equal(adapted[:149], plain[:149])  # for half of the rows that it remembers, all counts
-    assert adapted[349] == pytest.approx(np.sqrt(plain[349]))
-    assert adapted[350] == pytest.approx(plain[350] - plain[349] + np.sqrt(plain[349]))  # what is new counts whole
     np.testing.assert_array_equal(rule.combine(said[:300], 100), adapted[:300])
+    was, now, left, new = (score ** (1 / EMPHASIS) for score in (plain[349], plain[350], adapted[349], adapted[350]))
+    assert left == pytest.approx(np.sqrt(was))
+    assert new == pytest.approx(now - was + np.sqrt(was))  # what is new counts whole
 
 
 def test_a_plant_that_changed_for_good_does_not_alarm_for_ever(tmp_path):
