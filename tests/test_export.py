@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from patchad import PatchAD, UnsupportedError, load, make
@@ -54,8 +55,11 @@ def test_the_graph_takes_raw_windows_and_says_what_it_is(model, tmp_path):
     assert facts["window"] == detector.window_ == facts["steps"]
     assert facts["level"] == pytest.approx(detector.threshold_.level)
     windows = np.stack([waves(30, seed=seed) for seed in range(3)])
-    residual, discrepancy = OnnxEvidence(path.read_bytes())(windows)
+    assert [output.name for output in graph.graph.output] == ["residual", "discrepancy", "memory"]
+    residual, discrepancy, memory = OnnxEvidence(path.read_bytes())(windows)
     assert residual.shape == discrepancy.shape == (3, 30, 3)
+    scaled = detector.scaler_(windows)
+    np.testing.assert_allclose(memory, detector.memory_(torch.from_numpy(scaled)).numpy(), rtol=1e-3)
 
 
 def test_only_patchad_has_a_graph(train, tmp_path):

@@ -29,8 +29,8 @@ CACHED_VALUES = 1_000_000
 """Values of both views of some windows, up to which a core is quickest."""
 WORTH_TWO_CORES = 300_000
 """Values of both views of a batch over which two cores train sooner than one."""
-Runtime = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""What gives the evidence in place of the net: that of the newest steps of scaled windows."""
+Runtime = Callable[[FloatArray], tuple[FloatArray, ...]]
+"""What speaks in place of net and memory: residual, discrepancy and, where there is a memory, the distances to it."""
 CALIBRATION_ROWS = 20_000
 """Held-out rows at most that the scales of the witnesses are learned from."""
 CALIBRATION_VALUES = 6_000_000
@@ -329,10 +329,6 @@ class PatchAD(NeuralDetector):
 
     def _evidence_apart(self, windows: Tensor, steps: int) -> tuple[FloatArray, FloatArray]:
         """Give the evidence of many windows, a few at a time on each core."""
-        graph: Runtime | None = getattr(self, "graph_", None)
-        if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
-            errors, distances = graph(windows.numpy())
-            return errors[:, -steps:], distances[:, -steps:]
         if self.device_.type != "cpu":
             return self._evidence(windows, steps)
         parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._scored_at_once()))
@@ -340,9 +336,16 @@ class PatchAD(NeuralDetector):
         return residuals, distances
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        evidence = self._evidence_apart(torch.from_numpy(windows), steps)
-        blame = self.rule_.blame(*evidence, windows[:, -steps:]) if explain else None
-        return self.rule_.columns(*evidence, self._remembered(windows, steps)), blame
+        graph: Runtime | None = getattr(self, "graph_", None)
+        remembered: FloatArray | None = None
+        if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
+            errors, distances, *distant = (found[:, -steps:] for found in graph(windows))
+            remembered = distant[0] if distant else None
+        else:
+            errors, distances = self._evidence_apart(torch.from_numpy(windows), steps)
+            remembered = self._remembered(windows, steps)
+        blame = self.rule_.blame(errors, distances, windows[:, -steps:]) if explain else None
+        return self.rule_.columns(errors, distances, remembered), blame
 
     def _remembered(self, windows: FloatArray, steps: int) -> FloatArray | None:
         """Give the distances of the newest steps of scaled windows to the memory, `(b, step, part)`."""
@@ -376,7 +379,7 @@ class PatchAD(NeuralDetector):
         return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
 
     def use_graph(self, graph: Runtime) -> Self:
-        """Score with an exported graph, as `patchad.export` makes it, in place of the net."""
+        """Score with an exported graph, as `patchad.export` makes it, in place of net and memory."""
         self.graph_ = graph
         return self
 

@@ -22,12 +22,14 @@ from patchad.scaling import CLIP
 
 TOLERANCE = 1e-4
 """Largest relative difference between the graph's answers and the net's that is taken for rounding."""
+OUTPUTS = ("residual", "discrepancy", "memory")
+"""What a graph gives; the last only where there is a memory."""
 CHECKED = 8
 """Windows on which the two are compared."""
 
 
 class Graph(nn.Module):
-    """Windows `(batch, step, channel)` to residual and discrepancy of their newest steps.
+    """Windows `(batch, step, channel)` to what the score is made of, for their newest steps.
 
     Parameters
     ----------
@@ -45,22 +47,27 @@ class Graph(nn.Module):
     def __init__(self, detector: PatchAD, steps: int, *, raw: bool) -> None:
         super().__init__()
         self.net, self.distance, self.steps, self.raw = detector.net_, detector.distance, steps, raw
+        self.memory = None if detector.memory_ is None else detector.memory_.to(torch.device("cpu"))
         self.register_buffer("mean", torch.from_numpy(detector.scaler_.mean))
         self.register_buffer("spread", torch.from_numpy(detector.scaler_.spread))
 
-    def forward(self, windows: Tensor) -> tuple[Tensor, Tensor]:
-        """Give `(batch, step, channel)` residuals and `(batch, step, channel or 1)` distances."""
+    def forward(self, windows: Tensor) -> tuple[Tensor, ...]:
+        """Give `(batch, step, channel)` residuals and `(batch, step, channel or 1)` distances of the views.
+
+        Where the detector has a memory, also the distances to it, `(batch, step, part)`.
+        """
         if self.raw:
             windows = ((windows - self.mean) / self.spread).clamp(-CLIP, CLIP).float()
         outputs = self.net(windows, project=False)
-        return residual(outputs, windows, self.steps), discrepancy(outputs, self.distance, self.steps)
+        found = residual(outputs, windows, self.steps), discrepancy(outputs, self.distance, self.steps)
+        return found if self.memory is None else (*found, self.memory(windows)[:, -self.steps :])
 
 
 def to_onnx(detector: Any, steps: int | None = None, *, raw: bool = True) -> bytes:
     """Give a fitted PatchAD as an ONNX graph, checked against the detector.
 
-    Input `windows`, `(batch, step, channel)`; outputs `residual` and `discrepancy`, as `Graph` says. The graph's
-    metadata hold the channels, the window, the hop and the fitted level.
+    Input `windows`, `(batch, step, channel)`; outputs `residual`, `discrepancy` and `memory`, as `Graph` says. The
+    graph's metadata hold the channels, the window, the hop and the fitted level.
 
     Parameters
     ----------
@@ -107,7 +114,7 @@ def _graph_of(graph: Graph, example: Tensor) -> Any:
                 graph,
                 (example,),
                 input_names=["windows"],
-                output_names=["residual", "discrepancy"],
+                output_names=list(OUTPUTS if graph.memory is not None else OUTPUTS[:2]),
                 dynamic_shapes={"windows": {0: torch.export.Dim("batch", min=1)}},
                 dynamo=True,
                 verbose=False,
@@ -120,7 +127,7 @@ def _graph_of(graph: Graph, example: Tensor) -> Any:
 
 
 def with_onnx(detector: Any) -> PatchAD:
-    """Let a fitted PatchAD run its net in ONNX Runtime; its scores are the same."""
+    """Let a fitted PatchAD run net and memory in ONNX Runtime; its scores are the same."""
     patchad = _only_patchad(detector)
     content = to_onnx(patchad, patchad.window_ if patchad.fold == "mean" else patchad.hop_, raw=False)
     return patchad.use_graph(OnnxEvidence(content))
@@ -149,10 +156,9 @@ class OnnxEvidence:
         options.log_severity_level = 3  # errors
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
-    def __call__(self, windows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give residual and discrepancy of windows `(b, t, c)`."""
-        errors, distances = self._session.run(None, {"windows": windows})
-        return errors, distances
+    def __call__(self, windows: FloatArray) -> tuple[FloatArray, ...]:
+        """Give what the graph gives for windows `(b, t, c)`."""
+        return tuple(self._session.run(None, {"windows": windows}))
 
 
 def _check(detector: PatchAD, content: bytes, steps: int, *, raw: bool) -> None:
@@ -165,10 +171,13 @@ def _check(detector: PatchAD, content: bytes, steps: int, *, raw: bool) -> None:
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # what the graph has
     try:
-        expected = detector._evidence(torch.from_numpy(scaled), steps)  # noqa: SLF001 - ours
+        expected = [*detector._evidence(torch.from_numpy(scaled), steps)]  # noqa: SLF001 - ours
+        remembered = detector._remembered(scaled, steps)  # noqa: SLF001
     finally:
         torch.set_float32_matmul_precision(precision)
-    for name, one, other in zip(("residual", "discrepancy"), found, expected, strict=True):
+    if remembered is not None:
+        expected.append(remembered)
+    for name, one, other in zip(OUTPUTS, found, expected, strict=False):
         usual = np.abs(other).mean()
         worst = float((np.abs(one - other) / np.maximum(np.abs(other), usual)).max())
         if not worst < TOLERANCE:

@@ -87,12 +87,14 @@ class Part:
 
     def __call__(self, windows: Tensor) -> Tensor:
         """Give `(b, step)` from weighed windows `(b, t, c)`: the mean distance of the stretches that cover a step."""
-        steps = windows.shape[1]
-        if steps == self.length:
-            return self._distances(windows)[:, None].expand(-1, steps)
-        rows, shares = (tensor.to(windows.device) for tensor in _stretches(self.length, steps))
-        apart = self._distances(windows[:, rows].flatten(0, 1)).view(len(windows), len(rows))
-        return torch.matmul(apart, shares)
+        return self.of(_cut(windows, self.length), windows.shape[1])
+
+    def of(self, stretches: Tensor, steps: int) -> Tensor:
+        """Give the same from the stretches of the windows, `(b, stretch, length, c)`."""
+        apart = self._distances(stretches.flatten(0, 1)).view(stretches.shape[:2])
+        if stretches.shape[1] == 1:
+            return apart.expand(-1, steps)
+        return torch.matmul(apart, _stretches(self.length, steps)[1].to(apart.device))
 
     def _distances(self, stretches: Tensor) -> Tensor:
         """Give how far stretches `(n, length, c)` are from normal: `(n,)`, root of the mean square of a step."""
@@ -177,7 +179,8 @@ class Memory:
     def __call__(self, windows: Tensor) -> Tensor:
         """Give `(b, step, part)` distances of scaled windows `(b, t, c)`."""
         weighed = (windows * self.weights).clamp(-FARTHEST, FARTHEST)
-        return torch.stack([part(weighed) for part in self.parts], -1)
+        cut = {length: _cut(weighed, length) for length in {part.length for part in self.parts}}
+        return torch.stack([part.of(cut[part.length], windows.shape[1]) for part in self.parts], -1)
 
     @property
     def size(self) -> int:
@@ -209,6 +212,13 @@ class Memory:
             tensors = [torch.from_numpy(np.array(arrays[f"memory.{i}.{name}"])) for name in TENSORS]
             parts.append(Part(len(tensors[0]) // len(weights), bool(centred), *tensors))
         return cls(torch.from_numpy(np.array(weights)), tuple(parts))
+
+
+def _cut(windows: Tensor, length: int) -> Tensor:
+    """Give the stretches of windows `(b, t, c)`: `(b, stretch, length, c)`."""
+    if windows.shape[1] == length:
+        return windows[:, None]
+    return windows[:, _stretches(length, windows.shape[1])[0].to(windows.device)]
 
 
 @cache

@@ -116,14 +116,15 @@ class MixerLayer(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         """Mix `(c, n + p, b, d)`; overwritten where no gradient is wanted."""
-        views = self._mix(views, 0, self.channel_inter, self.channel_intra)
+        views = self._mix(views, 0, self.channel_inter, None if self.config.share_channel_mixer else self.channel_intra)
         views = self._mix(views, 1, self.inter, self.intra)
-        return self._mix(views, 3, self.mixrep, self.mixrep)
+        return self._mix(views, 3, self.mixrep, None)
 
     def _mix(self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None) -> Tensor:
-        if inter is None or intra is None:
+        """Mix along an axis, both views with one mixer where there is no second."""
+        if inter is None:
             return views
-        if inter is intra:
+        if intra is None:
             parts = [Part(0, self.places, inter.folded())]
         else:
             parts = [Part(0, self.patches, inter.folded()), Part(self.patches, self.places, intra.folded())]
