@@ -30,7 +30,7 @@ from patchad.objective import discrepancy, residual
 from patchad.threads import side_by_side
 from patchad.training import _Step
 
-WINDOW = 105
+WINDOWS = {"paper": PatchAD.paper().window, "default": PatchAD().window}
 BATCHES = (1, 128, 1024)
 TRAINED = {"paper": 128, "default": 32}
 
@@ -41,18 +41,19 @@ class Case:
     def __init__(self, preset: str, channels: int, device: torch.device) -> None:
         self.detector = PatchAD.paper() if preset == "paper" else PatchAD()
         self.detector.channels_ = tuple(map(str, range(channels)))
-        self.detector.window_, self.detector.patch_sizes_ = WINDOW, (3, 5)
+        window = WINDOWS[preset]
+        self.detector.window_, self.detector.patch_sizes_ = window, (3, 5)
         self.detector.device_ = device
         self.preset, self.channels, self.device = preset, channels, device
         torch.manual_seed(0)
-        config = self.detector._net_config(WINDOW, (3, 5))
+        config = self.detector._net_config(window, (3, 5))
         self.net = PatchADNet(config).to(device)
         self.plain = PlainNet(config).to(device)
         self.plain.load_state_dict(self.net.state_dict())
         self.detector.net_ = self.net
         self.reconstruct = self.detector.score != "discrepancy"
-        self.steps = self.detector.hop
-        self.batch = torch.randn(max(BATCHES), WINDOW, channels, device=device)
+        self.steps = window if self.detector.fold == "mean" else self.detector.hop
+        self.batch = torch.randn(max(BATCHES), window, channels, device=device)
 
     def score(self, size: int) -> Callable[[], object]:
         """Give a call that scores `size` windows with our code, as `decision_function` does."""
@@ -83,8 +84,7 @@ class Case:
         """Give a call that takes one training step with our code."""
         detector = self.detector
         goal = detector._goals(self.net)[0]
-        cuda = self.device.type == "cuda"
-        optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-5, fused=cuda or None, capturable=cuda)
+        optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-5, fused=True, capturable=self.device.type == "cuda")
         step = _Step(self.net, [goal], [optimizer])
         batch = self.batch[: TRAINED[self.preset]]
         return lambda: step(batch)
@@ -177,7 +177,7 @@ def measure(case: Case, rate: dict[str, float], seconds: float) -> dict[str, obj
         "channels": case.channels,
         "parameters": sum(p.numel() for p in case.net.parameters()),
         "windows_per_second": per_second,
-        "rows_per_second": per_second["score_large"] * case.steps,
+        "rows_per_second": per_second["score_large"] * case.detector.hop,
         "flops": flops,
         "floor_score": rate["matmul"] / flops,
         "floor_train": rate["matmul"] / (3 * flops),
@@ -234,6 +234,31 @@ def relatives(channels: int, device: torch.device, seconds: float) -> str:
     for name, size in sizes.items():
         rates = trained[name] / best[f"{name} train"], 32 / best[f"{name} score"]
         lines.append(f"| {name} | {size:,} | {rates[0]:,.0f} | {rates[1]:,.0f} |")
+    return "\n".join(lines)
+
+
+def against_paper(channels: int, device: torch.device, seconds: float) -> str:
+    """Time `PatchAD()` as it runs, net, memory and score, beside the plain net of the paper, as Markdown."""
+    rows = np.random.default_rng(0).standard_normal((2000, channels))
+    detector = PatchAD(max_steps=2, device=str(device)).fit(rows)
+    windows = detector._scaled_windows([rows.astype(np.float32)], 512)
+    paper, default = Case("paper", channels, device), Case("default", channels, device)
+    calls = {
+        "plain train": paper.train_plain(),
+        "plain score": paper.score_plain(128),
+        "ours train": default.train(),
+        "ours score": lambda: detector._judge(windows, detector.window_, explain=False),
+    }
+    best = timed(calls, device, seconds)
+    rates = {
+        "training": (TRAINED["paper"] / best["plain train"], TRAINED["default"] / best["ours train"]),
+        "scoring": (128 / best["plain score"], len(windows) / best["ours score"]),
+    }
+    lines = [
+        f"| {channels} channels, windows/s | plain `paper` net | `PatchAD()` | ratio |",
+        "| --- | --- | --- | --- |",
+    ]
+    lines += [f"| {name} | {plain:,.0f} | {ours:,.0f} | {ours / plain:.1f} |" for name, (plain, ours) in rates.items()]
     return "\n".join(lines)
 
 
@@ -307,6 +332,7 @@ def main() -> None:
         f"{rate['matmul'] / 1e9:,.0f} GFLOP/s, copy {rate['copy'] / 1e9:,.0f} GB/s"
     )
     print(relatives(51, device, options.seconds))
+    print(against_paper(51, device, options.seconds))
     if device.type == "cpu":
         print(latency())
         print(everyday())
