@@ -20,6 +20,7 @@ from patchad.containers import FloatArray, Table, is_list_of_series, to_table
 from patchad.detection import Detection, Yardstick, find_events
 from patchad.errors import InputError, UnsupportedError, listed
 from patchad.expectations import expectations
+from patchad.scaling import ZScore
 from patchad.series import Missing, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.thresholds import Threshold, describe, from_description, make_threshold
 
@@ -56,6 +57,8 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]
     """The detector's name in the registry, and in files."""
+    kept: ClassVar[tuple[str, ...] | None] = ()
+    """Attributes that `_fit` sets beside `scaler_`, arrays or numbers, for a file; None: no file can hold them."""
 
     threshold: str | float | Threshold = "auto"
     risk: float = 1e-4
@@ -107,10 +110,17 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Give what `_fit` learned as arrays and as JSON facts, for a file."""
-        raise UnsupportedError(f"{type(self).__name__} cannot be saved: its state is not made of arrays")
+        if self.kept is None:
+            raise UnsupportedError(f"{type(self).__name__} cannot be saved: its state is not made of arrays")
+        arrays = {f"kept.{name}": np.asarray(getattr(self, name)) for name in self.kept}
+        scaler = {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
+        return arrays | scaler, {"n_parameters": self.n_parameters_}
 
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:  # noqa: ARG002 - for subclasses
         """Take back what `_state` gave."""
+        self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
+        for name in self.kept or ():
+            setattr(self, name, arrays[f"kept.{name}"])
 
     # -- what a user calls -----------------------------------------------------------------------------------------
 

@@ -78,7 +78,8 @@ class PatchAD(NeuralDetector):
         that what seldom moves does not look wild when it does; `zscore`: the standard deviation alone.
     adapt
         Rows of the past that say what is usual now: of what the fused score's witnesses have said for most of them only
-        the root counts, so that a plant that has changed for good does not alarm for ever; 0: never.
+        the root counts, so that a plant that has changed for good does not alarm for ever; 0: never. At the start of a
+        series its first rows say it.
     orientation
         1: a large discrepancy is strange; -1: a small one; None: as the objective trains it.
     smoothing

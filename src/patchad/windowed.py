@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from patchad.containers import FloatArray
 from patchad.detector import Detector
-from patchad.errors import InputError, UnsupportedError
+from patchad.errors import InputError
 from patchad.scaling import ZScore
 from patchad.series import Series
 from patchad.windows import Block, Fold, Folder, WindowSampler, blocks, pad_left, trailing_mean, views
@@ -37,9 +37,6 @@ class WindowDetector(Detector):
     stride
         Rows between the starts of two training windows.
     """
-
-    kept: ClassVar[tuple[str, ...] | None] = ()
-    """Attributes that `_learn` sets, arrays or numbers, for a file; None: no file can hold them."""
 
     window: int = 100
     hop: int = 1
@@ -181,14 +178,9 @@ class WindowDetector(Detector):
     # -- file ------------------------------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        if self.kept is None:
-            raise UnsupportedError(f"{type(self).__name__} cannot be saved: its state is not made of arrays")
-        arrays = {f"kept.{name}": np.asarray(getattr(self, name)) for name in self.kept}
-        arrays |= {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
-        return arrays, {"window": self.window_, "hop": self.hop_, "n_parameters": self.n_parameters_}
+        arrays, facts = super()._state()
+        return arrays, facts | {"window": self.window_, "hop": self.hop_}
 
     def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+        super()._restore(arrays, facts)
         self.window_, self.hop_ = facts["window"], facts["hop"]
-        self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
-        for name in self.kept or ():
-            setattr(self, name, arrays[f"kept.{name}"])

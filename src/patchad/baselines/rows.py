@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from patchad.containers import FloatArray
 from patchad.detector import Detector
-from patchad.errors import UnsupportedError
 from patchad.scaling import ZScore
 from patchad.series import Series
 
@@ -24,8 +23,6 @@ class RowDetector(Detector):
 
     context: ClassVar[int] = 0
     """Rows before a row that its score needs."""
-    kept: ClassVar[tuple[str, ...] | None] = ()
-    """Attributes that `_learn` sets, arrays or numbers, for a file; None: no file can hold them."""
 
     @abstractmethod
     def _learn(self, rows: FloatArray) -> None:
@@ -56,15 +53,3 @@ class RowDetector(Detector):
     def _sample(self, rows: FloatArray, most: int) -> FloatArray:
         """Take at most `most` rows, evenly."""
         return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.intp))]
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        if self.kept is None:
-            raise UnsupportedError(f"{type(self).__name__} cannot be saved: its state is not made of arrays")
-        arrays = {f"kept.{name}": np.asarray(getattr(self, name)) for name in self.kept}
-        arrays |= {"scaler.mean": self.scaler_.mean, "scaler.spread": self.scaler_.spread}
-        return arrays, {"n_parameters": self.n_parameters_}
-
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:  # noqa: ARG002 - none are needed
-        self.scaler_ = ZScore(arrays["scaler.mean"], arrays["scaler.spread"])
-        for name in self.kept or ():
-            setattr(self, name, arrays[f"kept.{name}"])
