@@ -266,10 +266,9 @@ class PatchAD(NeuralDetector):
 
     def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
         self.__dict__.pop("graph_", None)  # of an earlier fit
+        self.memory_, self.adapt_ = None, self.adapt
         super()._learn(known, unseen)
         self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
-
-        self.memory_, self.adapt_ = None, self.adapt
         if self.score == "fused":
             if self.memory:
                 size = {"window": self.window_, "values": self.memory}
@@ -297,7 +296,7 @@ class PatchAD(NeuralDetector):
         most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
         parts = [self._evidence_apart(some, self.window_) for some in torch.split(windows, self._together())]
-        residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        residuals, distances = (np.concatenate(found) for found in zip(*parts, strict=True))
         return ScoreRule.fit(self.score, self._sign(), residuals, distances, windows.numpy())
 
     # -- score -----------------------------------------------------------------------------------------------------
@@ -319,41 +318,35 @@ class PatchAD(NeuralDetector):
     def _sign(self) -> int:
         return self.orientation or (1 if self.objective == "agreement" else -1)
 
-    def _evidence(self, windows: Tensor, steps: int) -> tuple[FloatArray, FloatArray]:
-        """Run the net on `(b, t, c)`; give residual and discrepancy of the newest steps, `(b, step, channel or 1)`."""
+    def _evidence(self, windows: Tensor, steps: int) -> tuple[FloatArray, ...]:
+        """Run net and memory on `(b, t, c)`; give what they say of the newest steps.
+
+        Residual and discrepancy, `(b, step, channel or 1)`, and, where there is a memory, the distances to it,
+        `(b, step, part)`.
+        """
         windows = windows.to(self.device_)
         with torch.inference_mode():
             outputs = self.net_(windows, project=False)
-            errors = residual(outputs, windows, steps)
-            distances = discrepancy(outputs, self.distance, steps)
-        return errors.cpu().numpy(), distances.cpu().numpy()
+            found = [residual(outputs, windows, steps), discrepancy(outputs, self.distance, steps)]
+            if self.memory_ is not None:
+                found.append(self.memory_(windows)[:, -steps:])
+        return tuple(one.cpu().numpy() for one in found)
 
-    def _evidence_apart(self, windows: Tensor, steps: int) -> tuple[FloatArray, FloatArray]:
+    def _evidence_apart(self, windows: Tensor, steps: int) -> tuple[FloatArray, ...]:
         """Give the evidence of many windows, a few at a time on each core."""
         if self.device_.type != "cpu":
             return self._evidence(windows, steps)
         parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._scored_at_once()))
-        residuals, distances = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return residuals, distances
+        return tuple(np.concatenate(found) for found in zip(*parts, strict=True))
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         graph: Runtime | None = getattr(self, "graph_", None)
-        remembered: FloatArray | None = None
         if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
-            errors, distances, *distant = (found[:, -steps:] for found in graph(windows))
-            remembered = distant[0] if distant else None
+            evidence = tuple(found[:, -steps:] for found in graph(windows))
         else:
-            errors, distances = self._evidence_apart(torch.from_numpy(windows), steps)
-            remembered = self._remembered(windows, steps)
-        blame = self.rule_.blame(errors, distances, windows[:, -steps:]) if explain else None
-        return self.rule_.columns(errors, distances, remembered), blame
-
-    def _remembered(self, windows: FloatArray, steps: int) -> FloatArray | None:
-        """Give the distances of the newest steps of scaled windows to the memory, `(b, step, part)`."""
-        if self.memory_ is None:
-            return None
-        with torch.inference_mode():
-            return np.asarray(self.memory_(torch.from_numpy(windows).to(self.device_))[:, -steps:].cpu().numpy())
+            evidence = self._evidence_apart(torch.from_numpy(windows), steps)
+        blame = self.rule_.blame(evidence[0], evidence[1], windows[:, -steps:]) if explain else None
+        return self.rule_.columns(*evidence), blame
 
     def _combine(self, folded: FloatArray) -> FloatArray:
         return self.rule_.combine(folded, self.adapt_)

@@ -45,14 +45,12 @@ class Distance:
 
 def _product_pairwise(one: Pair, other: Pair) -> Tensor:
     """Give sum_d (a_n - a_p)(b_n - b_p) for every pair of patch n and step p."""
-    # The common mean is subtracted first: the products become as small as their sum, so that nothing cancels.
-    a_mean, b_mean = (
-        0.5 * (x.mean(1, keepdim=True) + y.mean(1, keepdim=True)) for x, y in zip(one, other, strict=True)
-    )
-    a_n, b_n, a_p, b_p = one[0] - a_mean, one[1] - b_mean, other[0] - a_mean, other[1] - b_mean
-    own = (a_n * b_n).sum(-1).unsqueeze(2) + (a_p * b_p).sum(-1).unsqueeze(1)
-    cross = torch.einsum("cnbd,cpbd->cnpb", a_n, b_p) + torch.einsum("cnbd,cpbd->cnpb", b_n, a_p)
-    return (own - cross).clamp_min(0)  # rounding may leave a value a hair under zero
+    # Differences first, so that nothing cancels; patch by patch or step by step, whichever are fewer.
+    few, many, axis = (other, one, 2) if other[0].shape[1] <= one[0].shape[1] else (one, other, 1)
+    found = [
+        (many[0] - few[0][:, i : i + 1]).mul(many[1] - few[1][:, i : i + 1]).sum(-1) for i in range(few[0].shape[1])
+    ]
+    return torch.stack(found, dim=axis).clamp_min(0)  # rounding may leave a value a hair under zero
 
 
 def _product_mean(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> Tensor:
