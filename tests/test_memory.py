@@ -174,6 +174,18 @@ def test_a_plant_that_changed_for_good_does_not_alarm_for_ever(tmp_path):
         PatchAD(adapt=-1).fit(train)
 
 
+def test_a_file_from_before_the_adaptation_scores_as_it_did(tmp_path):
+    train, test = waves(600), waves(200, seed=1)
+    test[50:] += 0.6
+    detector = PatchAD(window=30, d_model=4, max_steps=5).fit(train)
+    arrays, facts = detector._state()
+    older = load(detector.save(tmp_path / "m.safetensors"))
+    older._restore(arrays, {name: fact for name, fact in facts.items() if name not in ("adapt", "emphasis")})
+    heard = older.rule_.combine(older._folded(test, explain=False)[0], adapt=0, emphasis=1.0)
+    np.testing.assert_allclose(older._combine(older._folded(test, explain=False)[0]), heard)
+    assert heard[150:].mean() != pytest.approx(detector.decision_function(test)[150:].mean(), rel=0.1)
+
+
 def test_a_file_brings_the_memory_back(tmp_path):
     train, test = waves(600), waves(100, seed=1)
     detector = PatchAD(window=30, d_model=4, max_steps=5, memory=6_000).fit(train)

@@ -19,7 +19,7 @@ from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
 from patchad.scaling import ZScore
-from patchad.scoring import Score, ScoreRule
+from patchad.scoring import EMPHASIS, Score, ScoreRule
 from patchad.series import Series
 from patchad.threads import side_by_side
 from patchad.training import Goal
@@ -266,7 +266,7 @@ class PatchAD(NeuralDetector):
 
     def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
         self.__dict__.pop("graph_", None)  # of an earlier fit
-        self.memory_, self.adapt_ = None, self.adapt
+        self.memory_, self.adapt_, self.emphasis_ = None, self.adapt, EMPHASIS
         super()._learn(known, unseen)
         self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
         if self.score == "fused":
@@ -349,7 +349,7 @@ class PatchAD(NeuralDetector):
         return self.rule_.columns(*evidence), blame
 
     def _combine(self, folded: FloatArray) -> FloatArray:
-        return self.rule_.combine(folded, self.adapt_)
+        return self.rule_.combine(folded, self.adapt_, self.emphasis_)
 
     def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
@@ -381,13 +381,15 @@ class PatchAD(NeuralDetector):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, facts = super()._state()
-        facts |= {"patch_sizes": list(self.patch_sizes_), "orientation": self.rule_.orientation, "adapt": self.adapt_}
+        facts |= {"patch_sizes": list(self.patch_sizes_), "orientation": self.rule_.orientation}
+        facts |= {"adapt": self.adapt_, "emphasis": self.emphasis_}
         memory = {} if self.memory_ is None else self.memory_.to_arrays()
         return arrays | self.rule_.to_arrays() | memory, facts
 
     def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
         self.patch_sizes_ = tuple(facts["patch_sizes"])
-        self.adapt_ = facts.get("adapt", 0)  # files from before adapt to nothing
+        # Files from before there were these score as they did.
+        self.adapt_, self.emphasis_ = facts.get("adapt", 0), facts.get("emphasis", 1.0)
         self.rule_ = ScoreRule.from_arrays(self.score, facts["orientation"], arrays)
         super()._restore(arrays, facts)
         memory = Memory.from_arrays(arrays)

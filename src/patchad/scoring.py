@@ -130,8 +130,8 @@ class ScoreRule:
         said = [scaled[..., :1], scaled[..., 1:].sum(axis=-1, keepdims=True)]
         return np.concatenate(said if memory is None else [*said, memory], axis=-1)
 
-    def combine(self, folded: FloatArray, adapt: int = 0) -> FloatArray:
-        """Make one score of the folded columns `(time, column)`: the mean of the two strongest witnesses, to a power.
+    def combine(self, folded: FloatArray, adapt: int = 0, emphasis: float = EMPHASIS) -> FloatArray:
+        """Make one score of the folded columns `(time, column)`: the two strongest witnesses' mean, to a power.
 
         Of what a witness has said for most of the last `adapt` rows only the root counts; 0: all of it counts. Without
         scales of the witnesses, as in files from before there were any, it is the sum of the columns.
@@ -142,7 +142,7 @@ class ScoreRule:
         if adapt:
             said = said - _lasting(said, adapt)
         heard = np.sort(said, axis=1)[:, -HEARD:].mean(axis=1)
-        return np.asarray(np.sign(heard) * np.abs(heard) ** EMPHASIS)
+        return np.asarray(np.sign(heard) * np.abs(heard) ** emphasis)
 
     def blame(self, residual: FloatArray, discrepancy: FloatArray, windows: FloatArray | None = None) -> FloatArray:
         """Say how much each channel is out of its ordinary: `(window, step, channel)`, not negative.
