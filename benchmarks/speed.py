@@ -23,10 +23,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD, make
+from patchad.estimator import RECORDED_VALUES
 from patchad.export import with_onnx
 from patchad.model import PatchADNet
 from patchad.neural import NeuralDetector
-from patchad.objective import discrepancy, residual
+from patchad.objective import discrepancy
+from patchad.recording import Recorded
 from patchad.threads import side_by_side
 from patchad.training import _Step
 
@@ -50,7 +52,7 @@ class Case:
         self.net = PatchADNet(config).to(device)
         self.plain = PlainNet(config).to(device)
         self.plain.load_state_dict(self.net.state_dict())
-        self.detector.net_ = self.net
+        self.detector.net_, self.detector.memory_ = self.net, None
         self.reconstruct = self.detector.score != "discrepancy"
         self.steps = window if self.detector.fold == "mean" else self.detector.hop
         self.batch = torch.randn(max(BATCHES), window, channels, device=device)
@@ -61,13 +63,19 @@ class Case:
 
         def some(part: Tensor) -> tuple[Tensor, ...]:
             with torch.inference_mode():
-                outputs = self.net(part, project=False, reconstruct=self.reconstruct)
-                found = (discrepancy(outputs, "kl", self.steps),)
-                return (*found, residual(outputs, part, self.steps)) if self.reconstruct else found
+                return self.detector._said(part, self.steps, self.reconstruct)
 
-        if self.device.type == "cuda":
+        if self.device.type == "cpu":
+            return lambda: side_by_side(some, torch.split(windows, self.detector._scored_at_once()))
+        if size * self.detector._values() > RECORDED_VALUES:
             return lambda: some(windows)
-        return lambda: side_by_side(some, torch.split(windows, self.detector._scored_at_once()))
+        replayed = Recorded(self.detector._said, after=2)
+
+        def replay() -> tuple[Tensor, ...]:
+            with torch.inference_mode():
+                return replayed(windows, self.steps, self.reconstruct)
+
+        return replay
 
     def score_plain(self, size: int) -> Callable[[], object]:
         """Give a call that scores `size` windows module by module."""

@@ -22,9 +22,9 @@ def weights(axis: int) -> list[nn.ModuleList]:
     return made
 
 
-def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str) -> torch.Tensor:
+def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str, **keep) -> torch.Tensor:
     parts = [Part(*bounds, fold(*part)) for bounds, part in zip(BOUNDS[axis], modules, strict=True)]
-    return mix(x, axis, parts, activation)
+    return mix(x, axis, parts, activation, **keep)
 
 
 def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str) -> torch.Tensor:
@@ -53,14 +53,17 @@ def test_a_mixer_and_its_gradients_equal_the_plain_one(axis, activation):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 3])
-def test_without_a_gradient_the_result_is_written_over_the_input(axis):
+def test_without_a_gradient_the_result_can_be_written_over_the_input(axis):
     x = torch.randn(SHAPE, dtype=torch.float64)
-    modules = weights(axis)
+    before, modules = x.clone(), weights(axis)
     expected = plain(x, axis, modules, "gelu")
     with torch.no_grad():
-        found = mixed(x, axis, modules, "gelu")
-    assert found.data_ptr() == x.data_ptr()
+        kept = mixed(x, axis, modules, "gelu")
+        torch.testing.assert_close(x, before, rtol=0, atol=0)
+        found = mixed(x, axis, modules, "gelu", keep=False)
+    assert found.data_ptr() == x.data_ptr() != kept.data_ptr()
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(kept, expected)
 
 
 def test_large_means_do_not_eat_small_differences():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -17,7 +18,8 @@ from patchad.errors import InputError, UnsupportedError
 from patchad.memory import PARTS, Memory
 from patchad.model import NetConfig, PatchADNet
 from patchad.neural import NeuralDetector
-from patchad.objective import Objective, ObjectiveConfig, discrepancy, loss, residual
+from patchad.objective import Objective, ObjectiveConfig, evidence, loss
+from patchad.recording import Recorded
 from patchad.scaling import ZScore
 from patchad.scoring import EMPHASIS, Score, ScoreRule
 from patchad.series import Series
@@ -29,6 +31,8 @@ CACHED_VALUES = 1_000_000
 """Values of both views of some windows, up to which a core is quickest."""
 WORTH_TWO_CORES = 300_000
 """Values of both views of a batch over which two cores train sooner than one."""
+RECORDED_VALUES = 10_000_000
+"""Values of both views of some windows, up to which a GPU replays their scoring: launches cost it more than numbers."""
 Runtime = Callable[[FloatArray], tuple[FloatArray, ...]]
 """What speaks in place of net and memory: residual, discrepancy and, where there is a memory, the distances to it."""
 CALIBRATION_ROWS = 20_000
@@ -266,15 +270,19 @@ class PatchAD(NeuralDetector):
 
     def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
         self.__dict__.pop("graph_", None)  # of an earlier fit
-        self.memory_, self.adapt_, self.emphasis_ = None, self.adapt, EMPHASIS
+        self.adapt_, self.emphasis_ = self.adapt, EMPHASIS
         super()._learn(known, unseen)
+        self._remember(None)
         self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
         if self.score == "fused":
             if self.memory:
-                size = {"window": self.window_, "values": self.memory}
-                memory = Memory.fit(known, self.scaler_, **size, seed=self._seed(), held_out=unseen)
-                self.memory_ = memory.to(self.device_)
+                size = {"window": self.window_, "values": self.memory, "seed": self._seed()}
+                self._remember(Memory.fit(known, self.scaler_, **size, held_out=unseen))
             self._learn_witnesses(unseen or [v for v in known if len(v) >= self.window_])
+
+    def _remember(self, memory: Memory | None) -> None:
+        self.memory_ = None if memory is None else memory.to(self.device_)
+        self._replayed = Recorded(self._said, after=2)  # what was recorded spoke without it
 
     @property
     def columns(self) -> int:
@@ -318,35 +326,33 @@ class PatchAD(NeuralDetector):
     def _sign(self) -> int:
         return self.orientation or (1 if self.objective == "agreement" else -1)
 
-    def _evidence(self, windows: Tensor, steps: int) -> tuple[FloatArray, ...]:
-        """Run net and memory on `(b, t, c)`; give what they say of the newest steps.
-
-        Residual and discrepancy, `(b, step, channel or 1)`, and, where there is a memory, the distances to it,
-        `(b, step, part)`.
-        """
+    def _evidence(self, windows: Tensor, steps: int, *, reconstruct: bool = True) -> tuple[FloatArray, ...]:
+        """Run net and memory on scaled windows `(b, t, c)`, all at once; `evidence` says what they say."""
         windows = windows.to(self.device_)
+        say = self._replayed if len(windows) * self._values() <= RECORDED_VALUES else self._said
         with torch.inference_mode():
-            outputs = self.net_(windows, project=False)
-            found = [residual(outputs, windows, steps), discrepancy(outputs, self.distance, steps)]
-            if self.memory_ is not None:
-                found.append(self.memory_(windows)[:, -steps:])
-        return tuple(one.cpu().numpy() for one in found)
+            return tuple(found.cpu().numpy() for found in say(windows, steps, reconstruct))
 
-    def _evidence_apart(self, windows: Tensor, steps: int) -> tuple[FloatArray, ...]:
+    def _said(self, windows: Tensor, steps: int, reconstruct: bool) -> tuple[Tensor, ...]:
+        return evidence(self.net_, self.memory_, windows, self.distance, steps, reconstruct=reconstruct)
+
+    def _evidence_apart(self, windows: Tensor, steps: int, *, reconstruct: bool = True) -> tuple[FloatArray, ...]:
         """Give the evidence of many windows, a few at a time on each core."""
+        say = partial(self._evidence, steps=steps, reconstruct=reconstruct)
         if self.device_.type != "cpu":
-            return self._evidence(windows, steps)
-        parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._scored_at_once()))
+            return say(windows)
+        parts = side_by_side(say, torch.split(windows, self._scored_at_once()))
         return tuple(np.concatenate(found) for found in zip(*parts, strict=True))
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         graph: Runtime | None = getattr(self, "graph_", None)
         if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
-            evidence = tuple(found[:, -steps:] for found in graph(windows))
+            found = tuple(one[:, -steps:] for one in graph(windows))
         else:
-            evidence = self._evidence_apart(torch.from_numpy(windows), steps)
-        blame = self.rule_.blame(evidence[0], evidence[1], windows[:, -steps:]) if explain else None
-        return self.rule_.columns(*evidence), blame
+            reconstruct = explain or self.score != "discrepancy"
+            found = self._evidence_apart(torch.from_numpy(windows), steps, reconstruct=reconstruct)
+        blame = self.rule_.blame(found[0], found[1], windows[:, -steps:]) if explain else None
+        return self.rule_.columns(*found), blame
 
     def _combine(self, folded: FloatArray) -> FloatArray:
         return self.rule_.combine(folded, self.adapt_, self.emphasis_)
@@ -369,8 +375,8 @@ class PatchAD(NeuralDetector):
             middle.add(block, said)
             reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))
         asked = slice(rows.start - start, rows.stop - start)
-        scaler = self.scaler_
-        return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
+        mean, spread = self.scaler_.mean, self.scaler_.spread
+        return middle.result()[asked] * spread + mean, reach.result()[asked] * spread
 
     def use_graph(self, graph: Runtime) -> Self:
         """Score with an exported graph, as `patchad.export` makes it, in place of net and memory."""
@@ -392,5 +398,4 @@ class PatchAD(NeuralDetector):
         self.adapt_, self.emphasis_ = facts.get("adapt", 0), facts.get("emphasis", 1.0)
         self.rule_ = ScoreRule.from_arrays(self.score, facts["orientation"], arrays)
         super()._restore(arrays, facts)
-        memory = Memory.from_arrays(arrays)
-        self.memory_ = None if memory is None else memory.to(self.device_)
+        self._remember(Memory.from_arrays(arrays))

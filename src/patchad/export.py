@@ -17,7 +17,7 @@ from patchad.containers import FloatArray
 from patchad.errors import MissingExtraError, PatchADError, UnsupportedError
 from patchad.estimator import PatchAD
 from patchad.files import write_whole
-from patchad.objective import discrepancy, residual
+from patchad.objective import evidence
 from patchad.scaling import CLIP
 
 TOLERANCE = 1e-4
@@ -58,9 +58,7 @@ class Graph(nn.Module):
         """
         if self.raw:
             windows = ((windows - self.mean) / self.spread).clamp(-CLIP, CLIP).float()
-        outputs = self.net(windows, project=False)
-        found = residual(outputs, windows, self.steps), discrepancy(outputs, self.distance, self.steps)
-        return found if self.memory is None else (*found, self.memory(windows)[:, -self.steps :])
+        return evidence(self.net, self.memory, windows, self.distance, self.steps)
 
 
 def to_onnx(detector: Any, steps: int | None = None, *, raw: bool = True) -> bytes:

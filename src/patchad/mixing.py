@@ -40,8 +40,26 @@ class Folded(NamedTuple):
 
 def fold(norm: nn.LayerNorm, widen: nn.Linear, narrow: nn.Linear) -> Folded:
     """Bring the weights of a mixer into the form that `mix` takes."""
+    if _kernels(widen.weight) is not None:
+        first, shift = _Fold.apply(norm.weight, norm.bias, widen.weight, widen.bias)  # type: ignore[no-untyped-call]
+        return Folded(first, shift, narrow.weight, narrow.bias)
     shift = torch.addmv(widen.bias, widen.weight, norm.bias)
     return Folded(widen.weight * (norm.weight * widen.in_features**0.5), shift, narrow.weight, narrow.bias)
+
+
+class _Fold(torch.autograd.Function):
+    """The first matrix and shift of a mixer, one kernel each way: torch's operations cost more than the mixing."""
+
+    @staticmethod
+    def forward(ctx: Any, scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(scale, offset, matrix)
+        folded: tuple[Tensor, Tensor] = _kernels(matrix).fold(scale, offset, matrix, bias)
+        return folded
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        of_widen, of_shift = (gradient.contiguous() for gradient in gradients)
+        return *_kernels(of_widen).unfold(*ctx.saved_tensors, of_widen, of_shift), of_shift
 
 
 class Part(NamedTuple):
@@ -52,19 +70,23 @@ class Part(NamedTuple):
     weights: Folded
 
 
-def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Activation) -> Tensor:
+def mix(
+    x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Activation, *, keep: bool = True
+) -> Tensor:
     """Mix a tensor `(c, n, b, d)` along channels (0), patches (1) or features (3).
 
     Parameters
     ----------
     x
-        Contiguous. Where no gradient is wanted, it is overwritten with the result.
+        Contiguous.
     axis
         What is mixed.
     parts
         Mixers, each with the places of the second axis that are its own; together they cover all of them.
     activation
         `gelu` or `relu`.
+    keep
+        False: x may be overwritten with the result, and is where no gradient is wanted.
     """
     if torch.is_grad_enabled():
         bounds = [(part.start, part.stop) for part in parts]
@@ -74,21 +96,43 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
     last, kernels = axis == 3, _kernels(x)
     if torch.compiler.is_exporting():
         return _out_of_place(x, axis, parts, activation)
+    mixed = torch.empty_like(x) if keep else x
     for part in parts:
-        seen = _seen(x, axis, part.start, part.stop)
+        seen, out = _seen(x, axis, part.start, part.stop), _seen(mixed, axis, part.start, part.stop)
         if kernels is not None and part.weights.widen.shape[1] <= kernels.WIDEST_AXIS:
-            kernels.forward(
-                seen,
-                seen,
-                last,
-                part.weights,
-                gelu=activation == "gelu",
-                precision=PRECISIONS[torch.get_float32_matmul_precision()],
-            )
+            precision = PRECISIONS[torch.get_float32_matmul_precision()]
+            kernels.forward(seen, out, last, part.weights, gelu=activation == "gelu", precision=precision)
             continue
         hidden = _activated(_before(_normal(seen, last)[0], part.weights, last), activation, in_place=True)
-        _residual(seen, hidden, part.weights, last, seen)
-    return x
+        _residual(seen, hidden, part.weights, last, out)
+    return mixed
+
+
+def weigh(views: Sequence[Tensor], weights: Tensor) -> Tensor:
+    """Sum `(c, n, b, d)` tensors, each with its weights `(n,)`; all those are `(layer, n)`."""
+    if _kernels(views[0]) is not None:
+        weighed: Tensor = _Weigh.apply(weights, *views)  # type: ignore[no-untyped-call]
+        return weighed
+    total = views[0] * weights[0][:, None, None]
+    for view, weight in zip(views[1:], weights[1:], strict=True):
+        total = total.addcmul_(view, weight[:, None, None])
+    return total
+
+
+class _Weigh(torch.autograd.Function):
+    """`weigh` in one pass over the views each way."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, *views: Tensor) -> Tensor:
+        ctx.save_for_backward(weights, *views)
+        total: Tensor = _kernels(weights).weigh(views, weights)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        weights, *views = ctx.saved_tensors
+        found: tuple[Any, ...] = _kernels(weights).unweigh(tuple(views), weights, gradients[0].contiguous())
+        return found
 
 
 def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activation) -> Tensor:
@@ -105,7 +149,8 @@ def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activ
 
 def _kernels(x: Tensor) -> Any:
     """Give the module with kernels for the device of x, or None."""
-    return _gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+    kernels = _gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+    return kernels if kernels is not None and x.numel() < kernels.LARGEST else None
 
 
 @functools.cache

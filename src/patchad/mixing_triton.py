@@ -1,11 +1,16 @@
 """The mixers' arithmetic on a GPU: one kernel reads a tile, norms it, multiplies, activates, multiplies and writes it.
 
 Importing this module needs the library triton, which torch brings where there is a GPU. `patchad.mixing` says what is
-computed; here the tile is kept in registers from the first to the last of it. Matrices of a mixer are small enough to
-be read by every tile.
+computed; here the tile is kept near the arithmetic from the first to the last of it. A program holds the matrices of
+its mixer and works on one tile after another. Sizes of a mixer are constants to the compiler, so that it reads and
+writes four numbers at once.
 """
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import triton
@@ -16,27 +21,33 @@ WIDEST_AXIS = 128
 """Axis up to which the forward kernel holds a tile."""
 WIDEST_TRAINED = 64
 """Axis and hidden width up to which the backward kernel holds both gradients of the matrices."""
-FORWARD_INNER, BACKWARD_INNER = 64, 32
-"""Columns of a tile, by measurement on an H200."""
-PROGRAMS = 264
-"""Programs of the backward kernel, each of which sums the matrices' gradients over its tiles: two for each
-multiprocessor of an H100 or H200."""
+LARGEST = 2**31
+"""Values of a tensor over which a place in it does not fit into 32 bits."""
+WIDE = 32
+"""Axis and hidden width over which a kernel needs most of the registers there are."""
+
+
+@triton.jit
+def _tail(x):  # type: ignore[no-untyped-def]
+    """Give what a normal variable exceeds |x| with, to 1e-7 (Abramowitz and Stegun, 26.2.17), and exp(-x^2 / 2)."""
+    t = 1.0 / (1.0 + 0.2316419 * tl.abs(x))
+    bell = tl.exp(-0.5 * x * x)
+    series = 0.127414796 + t * (-0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145)))
+    return t * series * bell, bell
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _activate(x, GELU: tl.constexpr):  # type: ignore[no-untyped-def]
-    return 0.5 * x * (1 + tl.erf(x * 0.7071067811865476)) if GELU else tl.maximum(x, 0.0)
+    """Give the activation of x, and its slope."""
+    if GELU:
+        tail, bell = _tail(x)
+        below = tl.where(x > 0, 1.0 - tail, tail)
+        return x * below, below + x * 0.3989422804014327 * bell
+    return tl.maximum(x, 0.0), tl.where(x > 0, 1.0, 0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _slope(x, GELU: tl.constexpr):  # type: ignore[no-untyped-def]
-    if GELU:
-        return 0.5 * (1 + tl.erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * tl.exp(-0.5 * x * x)
-    return tl.where(x > 0, 1.0, 0.0)
-
-
-@triton.jit
-def _norm(x, axis, AXIS):  # type: ignore[no-untyped-def]
+def _norm(x, axis, AXIS: tl.constexpr):  # type: ignore[no-untyped-def]
     """Give a tile `(inner, axis)` with sum zero and sum of squares one along the axis, and its multiplier."""
     mean = tl.sum(x, axis=1) / AXIS
     centred = tl.where(axis[None, :] < AXIS, x - mean[:, None], 0.0)
@@ -52,6 +63,27 @@ def _matrix(pointer, rows, columns, ROWS, COLUMNS, row_stride, column_stride):  
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _tile(  # type: ignore[no-untyped-def]
+    tile,
+    across,
+    outer_stride,
+    axis_stride,
+    INNERS,
+    axis,
+    AXIS: tl.constexpr,
+    BLOCK_I: tl.constexpr,
+    LAST: tl.constexpr,
+):
+    """Give where tile `(inner, axis)` number `tile` begins, the places of its values from there, and which exist."""
+    first, inner = (tile % across) * BLOCK_I, tl.arange(0, BLOCK_I)
+    inside = (first + inner[:, None] < INNERS) & (axis[None, :] < AXIS)
+    if LAST:
+        return first.to(tl.int64) * AXIS, inner[:, None] * AXIS + axis[None, :], inside
+    start = (tile // across).to(tl.int64) * outer_stride + first
+    return start, inner[:, None] + axis[None, :] * axis_stride, inside
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def _forward_kernel(  # type: ignore[no-untyped-def]
     x_ptr,
     y_ptr,
@@ -61,33 +93,36 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     bias_ptr,
     outer_stride,
     axis_stride,
-    inner_stride,
-    AXIS,
-    HIDDEN,
     INNERS,
+    across,
+    tiles,
+    AXIS: tl.constexpr,
+    HIDDEN: tl.constexpr,
     BLOCK_A: tl.constexpr,
     BLOCK_H: tl.constexpr,
     BLOCK_I: tl.constexpr,
+    LAST: tl.constexpr,
     GELU: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    axis, inner = tl.arange(0, BLOCK_A), tl.program_id(0) * BLOCK_I + tl.arange(0, BLOCK_I)
-    place = (
-        tl.program_id(1).to(tl.int64) * outer_stride
-        + inner[:, None].to(tl.int64) * inner_stride
-        + axis[None, :] * axis_stride
-    )
-    inside = (inner[:, None] < INNERS) & (axis[None, :] < AXIS)
-    x = tl.load(x_ptr + place, mask=inside, other=0.0)
-    normal, _ = _norm(x, axis, AXIS)
-    total = x + tl.load(bias_ptr + axis, mask=axis < AXIS, other=0.0)[None, :]
-    for first in range(0, HIDDEN, BLOCK_H):
-        hidden = first + tl.arange(0, BLOCK_H)
-        before = tl.dot(normal, _matrix(widen_ptr, axis, hidden, AXIS, HIDDEN, 1, AXIS), input_precision=PRECISION)
-        before += tl.load(shift_ptr + hidden, mask=hidden < HIDDEN, other=0.0)[None, :]
-        narrow = _matrix(narrow_ptr, hidden, axis, HIDDEN, AXIS, 1, HIDDEN)
-        total += tl.dot(_activate(before, GELU), narrow, input_precision=PRECISION)
-    tl.store(y_ptr + place, total, mask=inside)
+    axis, hidden = tl.arange(0, BLOCK_A), tl.arange(0, BLOCK_H)
+    widen = _matrix(widen_ptr, axis, hidden, AXIS, HIDDEN, 1, AXIS)
+    narrow = _matrix(narrow_ptr, hidden, axis, HIDDEN, AXIS, 1, HIDDEN)
+    shift = tl.load(shift_ptr + hidden, mask=hidden < HIDDEN, other=0.0)
+    bias = tl.load(bias_ptr + axis, mask=axis < AXIS, other=0.0)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        start, place, inside = _tile(tile, across, outer_stride, axis_stride, INNERS, axis, AXIS, BLOCK_I, LAST)
+        x = tl.load(x_ptr + start + place, mask=inside, other=0.0)
+        normal, _ = _norm(x, axis, AXIS)
+        before = tl.dot(normal, widen, input_precision=PRECISION) + shift[None, :]
+        total = tl.dot(_activate(before, GELU)[0], narrow, input_precision=PRECISION) + bias[None, :]
+        for first in tl.static_range(BLOCK_H, HIDDEN, BLOCK_H):  # the rest of a layer too wide to be held
+            more = first + hidden
+            before = tl.dot(normal, _matrix(widen_ptr, axis, more, AXIS, HIDDEN, 1, AXIS), input_precision=PRECISION)
+            before += tl.load(shift_ptr + more, mask=more < HIDDEN, other=0.0)[None, :]
+            rest = _matrix(narrow_ptr, more, axis, HIDDEN, AXIS, 1, HIDDEN)
+            total += tl.dot(_activate(before, GELU)[0], rest, input_precision=PRECISION)
+        tl.store(y_ptr + start + place, x + total, mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -98,137 +133,258 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     widen_ptr,
     shift_ptr,
     narrow_ptr,
-    of_widen_ptr,
-    of_shift_ptr,
-    of_narrow_ptr,
-    of_bias_ptr,
+    found_ptr,
     outer_stride,
     axis_stride,
-    inner_stride,
-    AXIS,
-    HIDDEN,
     INNERS,
     across,
     tiles,
+    AXIS: tl.constexpr,
+    HIDDEN: tl.constexpr,
     BLOCK_A: tl.constexpr,
     BLOCK_H: tl.constexpr,
     BLOCK_I: tl.constexpr,
+    LAST: tl.constexpr,
     GELU: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    program, programs = tl.program_id(0), tl.num_programs(0)
     axis, hidden = tl.arange(0, BLOCK_A), tl.arange(0, BLOCK_H)
     widen = _matrix(widen_ptr, hidden, axis, HIDDEN, AXIS, AXIS, 1)
-    widen_turned = _matrix(widen_ptr, axis, hidden, AXIS, HIDDEN, 1, AXIS)
     narrow = _matrix(narrow_ptr, axis, hidden, AXIS, HIDDEN, HIDDEN, 1)
     shift = tl.load(shift_ptr + hidden, mask=hidden < HIDDEN, other=0.0)
     of_widen, of_narrow = tl.zeros((BLOCK_H, BLOCK_A), tl.float32), tl.zeros((BLOCK_A, BLOCK_H), tl.float32)
     of_shift, of_bias = tl.zeros((BLOCK_H,), tl.float32), tl.zeros((BLOCK_A,), tl.float32)
-    for tile in range(program, tiles, programs):
-        inner = (tile % across) * BLOCK_I + tl.arange(0, BLOCK_I)
-        place = (
-            (tile // across).to(tl.int64) * outer_stride
-            + inner[:, None].to(tl.int64) * inner_stride
-            + axis[None, :] * axis_stride
-        )
-        inside = (inner[:, None] < INNERS) & (axis[None, :] < AXIS)
-        normal, scale = _norm(tl.load(x_ptr + place, mask=inside, other=0.0), axis, AXIS)
-        upper = tl.load(upper_ptr + place, mask=inside, other=0.0)
-        before = tl.dot(normal, widen_turned, input_precision=PRECISION) + shift[None, :]
-        of_narrow += tl.dot(tl.trans(upper), _activate(before, GELU), input_precision=PRECISION)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        start, place, inside = _tile(tile, across, outer_stride, axis_stride, INNERS, axis, AXIS, BLOCK_I, LAST)
+        x = tl.load(x_ptr + start + place, mask=inside, other=0.0)
+        upper = tl.load(upper_ptr + start + place, mask=inside, other=0.0)
+        normal, scale = _norm(x, axis, AXIS)
+        before = tl.dot(normal, tl.trans(widen), input_precision=PRECISION) + shift[None, :]
+        active, slope = _activate(before, GELU)
+        of_narrow = tl.dot(tl.trans(upper), active, of_narrow, input_precision=PRECISION)
         of_bias += tl.sum(upper, axis=0)
-        gradient = tl.dot(upper, narrow, input_precision=PRECISION) * _slope(before, GELU)
-        of_widen += tl.dot(tl.trans(gradient), normal, input_precision=PRECISION)
+        gradient = tl.dot(upper, narrow, input_precision=PRECISION) * slope
+        of_widen = tl.dot(tl.trans(gradient), normal, of_widen, input_precision=PRECISION)
         of_shift += tl.sum(gradient, axis=0)
         passed = tl.dot(gradient, widen, input_precision=PRECISION)
         mean, squares = tl.sum(passed, axis=1) / AXIS, tl.sum(passed * normal, axis=1)
         passed = (passed - mean[:, None] - normal * squares[:, None]) * scale[:, None]
-        tl.store(lower_ptr + place, upper + passed, mask=inside)
+        tl.store(lower_ptr + start + place, upper + passed, mask=inside)
+    found_ptr += tl.program_id(0) * (2 * HIDDEN * AXIS + HIDDEN + AXIS)  # in the order of a mixer's weights
     known = (hidden[:, None] < HIDDEN) & (axis[None, :] < AXIS)
+    tl.store(found_ptr + hidden[:, None] * AXIS + axis[None, :], of_widen, mask=known)
+    tl.store(found_ptr + HIDDEN * AXIS + hidden, of_shift, mask=hidden < HIDDEN)
+    found_ptr += HIDDEN * AXIS + HIDDEN
     turned = (axis[:, None] < AXIS) & (hidden[None, :] < HIDDEN)
-    tl.store(of_widen_ptr + program * HIDDEN * AXIS + hidden[:, None] * AXIS + axis[None, :], of_widen, mask=known)
-    tl.store(of_narrow_ptr + program * HIDDEN * AXIS + axis[:, None] * HIDDEN + hidden[None, :], of_narrow, mask=turned)
-    tl.store(of_shift_ptr + program * HIDDEN + hidden, of_shift, mask=hidden < HIDDEN)
-    tl.store(of_bias_ptr + program * AXIS + axis, of_bias, mask=axis < AXIS)
+    tl.store(found_ptr + axis[:, None] * HIDDEN + hidden[None, :], of_narrow, mask=turned)
+    tl.store(found_ptr + HIDDEN * AXIS + axis, of_bias, mask=axis < AXIS)
 
 
-def forward(x: Tensor, out: Tensor, last: bool, weights: tuple[Tensor, ...], *, gelu: bool, precision: str) -> None:
+def forward(x: Tensor, out: Tensor, last: bool, weights: Sequence[Tensor], *, gelu: bool, precision: str) -> None:
     """Mix `(axis, rest)`, `(rest, axis, rest)` or `(rest, axis)`, as `patchad.mixing` sees them, into `out`."""
-    widen, shift, narrow, bias = weights
-    outers, axis, inners, strides = _form(x, last)
-    hidden, block = len(shift), _columns(axis, FORWARD_INNER)
-    _forward_kernel[(triton.cdiv(inners, block), outers)](
-        x,
-        out,
-        widen,
-        shift,
-        narrow,
-        bias,
-        *strides,
-        axis,
-        hidden,
-        inners,
-        BLOCK_A=_block(axis),
-        BLOCK_H=min(_block(hidden), 64),
-        BLOCK_I=block,
-        GELU=gelu,
-        PRECISION=precision,
-        num_stages=1,
-    )
+    _, axis, _, _ = _form(x, last)
+    wide = max(axis, len(weights[1])) > WIDE
+    programs, sizes = _plan(x, last, weights, columns=64, each=6 if wide else 8)
+    sizes |= {"BLOCK_H": min(sizes["BLOCK_H"], 64), "num_warps": 2 if sizes["BLOCK_A"] == 16 else 4}
+    _forward_kernel[(programs,)](x, out, *weights, **sizes, GELU=gelu, PRECISION=precision, num_stages=1)
 
 
 def backward(
-    x: Tensor, upper: Tensor, lower: Tensor, last: bool, weights: tuple[Tensor, ...], *, gelu: bool, precision: str
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    x: Tensor, upper: Tensor, lower: Tensor, last: bool, weights: Sequence[Tensor], *, gelu: bool, precision: str
+) -> tuple[Tensor, ...]:
     """Write the gradient of x to `lower`; give those of the weights."""
-    widen, shift, narrow, _ = weights
-    outers, axis, inners, strides = _form(x, last)
-    hidden = len(shift)
-    block = _columns(axis, BACKWARD_INNER)
-    across = triton.cdiv(inners, block)
-    programs = min(across * outers, PROGRAMS)
-    found = [
-        torch.empty((programs, *shape), device=x.device)
-        for shape in ((hidden, axis), (hidden,), (axis, hidden), (axis,))
-    ]
+    wide = max(len(weights[1]), len(weights[3])) > WIDE
+    programs, sizes = _plan(x, last, weights, columns=32, each=2 if wide else 8)
+    sizes |= {"num_warps": 4 if wide else 2}
+    counts = [weight.numel() for weight in weights]
+    found = torch.empty((programs, sum(counts)), device=x.device)  # every program sums over its own tiles
     _backward_kernel[(programs,)](
-        x,
-        upper,
-        lower,
-        widen,
-        shift,
-        narrow,
-        *found,
-        *strides,
-        axis,
-        hidden,
-        inners,
-        across,
-        across * outers,
-        BLOCK_A=_block(axis),
-        BLOCK_H=_block(hidden),
-        BLOCK_I=block,
-        GELU=gelu,
-        PRECISION=precision,
-        num_stages=1,
+        x, upper, lower, *weights[:3], found, **sizes, GELU=gelu, PRECISION=precision, num_stages=1
     )
-    of_widen, of_shift, of_narrow, of_bias = (part.sum(0) for part in found)
-    return of_widen, of_shift, of_narrow, of_bias
+    pieces = torch.split(found.sum(0), counts)
+    return tuple(piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True))
 
 
-def _columns(axis: int, most: int) -> int:
-    """Give the columns of a tile: more of them where the axis is short."""
-    return most if axis > 16 else 128
+def _plan(
+    x: Tensor, last: bool, weights: Sequence[Tensor], *, columns: int, each: int
+) -> tuple[int, dict[str, int | bool]]:
+    """Give how many programs run, `each` on every multiprocessor at most, and the sizes a kernel wants to know."""
+    outers, axis, inners, (outer_stride, axis_stride) = _form(x, last)
+    hidden, across = len(weights[1]), -(-inners // columns)
+    sizes = {
+        "outer_stride": outer_stride,
+        "axis_stride": axis_stride,
+        "INNERS": inners,
+        "across": across,
+        "tiles": across * outers,
+        "AXIS": axis,
+        "HIDDEN": hidden,
+        "BLOCK_A": _block(axis),
+        "BLOCK_H": _block(hidden),
+        "BLOCK_I": columns,
+        "LAST": last,
+    }
+    return min(across * outers, each * _multiprocessors(x.device)), sizes
+
+
+@functools.cache
+def _multiprocessors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return 4  # where kernels are interpreted, to test them
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def _block(size: int) -> int:
     return max(int(triton.next_power_of_2(size)), 16)
 
 
-def _form(x: Tensor, last: bool) -> tuple[int, int, int, tuple[int, int, int]]:
-    """Give outer, axis and inner size, and their strides."""
+def _form(x: Tensor, last: bool) -> tuple[int, int, int, tuple[int, int]]:
+    """Give outer, axis and inner size, and the strides of the first two; that of the last is one."""
     if last:
-        return 1, x.shape[1], x.shape[0], (0, x.stride(1), x.stride(0))
+        return 1, x.shape[1], x.shape[0], (0, 1)
     if x.ndim == 2:
-        return 1, x.shape[0], x.shape[1], (0, x.stride(0), x.stride(1))
-    return x.shape[0], x.shape[1], x.shape[2], (x.stride(0), x.stride(1), x.stride(2))
+        return 1, x.shape[0], x.shape[1], (0, x.stride(0))
+    return x.shape[0], x.shape[1], x.shape[2], (x.stride(0), x.stride(1))
+
+
+# -- a mixer's weights, folded and back --------------------------------------------------------------------------------
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _fold_kernel(  # type: ignore[no-untyped-def]
+    scale_ptr,
+    offset_ptr,
+    matrix_ptr,
+    bias_ptr,
+    widen_ptr,
+    shift_ptr,
+    ROOT,
+    AXIS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    BLOCK_A: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    axis, hidden = tl.arange(0, BLOCK_A), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place = hidden[:, None] * AXIS + axis[None, :]
+    known = (hidden[:, None] < HIDDEN) & (axis[None, :] < AXIS)
+    matrix = tl.load(matrix_ptr + place, mask=known, other=0.0)
+    scale = tl.load(scale_ptr + axis, mask=axis < AXIS, other=0.0) * ROOT
+    offset = tl.load(offset_ptr + axis, mask=axis < AXIS, other=0.0)
+    tl.store(widen_ptr + place, matrix * scale[None, :], mask=known)
+    shift = tl.load(bias_ptr + hidden, mask=hidden < HIDDEN, other=0.0) + tl.sum(matrix * offset[None, :], axis=1)
+    tl.store(shift_ptr + hidden, shift, mask=hidden < HIDDEN)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _unfold_kernel(  # type: ignore[no-untyped-def]
+    scale_ptr,
+    offset_ptr,
+    matrix_ptr,
+    of_widen_ptr,
+    of_shift_ptr,
+    of_scale_ptr,
+    of_offset_ptr,
+    of_matrix_ptr,
+    ROOT,
+    AXIS: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+):
+    axis, hidden = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, BLOCK_H)
+    place = hidden[:, None] * AXIS + axis[None, :]
+    known = (hidden[:, None] < HIDDEN) & (axis[None, :] < AXIS)
+    matrix = tl.load(matrix_ptr + place, mask=known, other=0.0)
+    of_widen = tl.load(of_widen_ptr + place, mask=known, other=0.0) * ROOT
+    of_shift = tl.load(of_shift_ptr + hidden, mask=hidden < HIDDEN, other=0.0)
+    scale = tl.load(scale_ptr + axis, mask=axis < AXIS, other=0.0)
+    offset = tl.load(offset_ptr + axis, mask=axis < AXIS, other=0.0)
+    tl.store(of_matrix_ptr + place, of_widen * scale[None, :] + of_shift[:, None] * offset[None, :], mask=known)
+    tl.store(of_scale_ptr + axis, tl.sum(of_widen * matrix, axis=0), mask=axis < AXIS)
+    tl.store(of_offset_ptr + axis, tl.sum(of_shift[:, None] * matrix, axis=0), mask=axis < AXIS)
+
+
+def fold(scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Give the first matrix and shift of a mixer from the norm's scale and shift and the first linear map."""
+    hidden, axis = matrix.shape
+    widen, shift = torch.empty_like(matrix), torch.empty_like(bias)
+    _fold_kernel[(-(-hidden // 16),)](
+        scale, offset, matrix, bias, widen, shift, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK_A=_block(axis), BLOCK=16
+    )
+    return widen, shift
+
+
+def unfold(
+    scale: Tensor, offset: Tensor, matrix: Tensor, of_widen: Tensor, of_shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Give the gradients of the norm's scale and shift and of the first linear map's matrix."""
+    hidden, axis = matrix.shape
+    found = torch.empty_like(scale), torch.empty_like(offset), torch.empty_like(matrix)
+    inputs = scale, offset, matrix, of_widen, of_shift
+    _unfold_kernel[(-(-axis // 16),)](
+        *inputs, *found, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK=16, BLOCK_H=_block(hidden)
+    )
+    return found
+
+
+# -- the weighted sum of the layers ------------------------------------------------------------------------------------
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _weigh_kernel(  # type: ignore[no-untyped-def]
+    views, weights_ptr, total_ptr, places, size, LAYERS: tl.constexpr, BLOCK: tl.constexpr
+):
+    row, inner = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    start, inside = row.to(tl.int64) * size, inner < size
+    total = tl.zeros((BLOCK,), tl.float32)
+    for layer in tl.static_range(LAYERS):
+        weight = tl.load(weights_ptr + layer * places + row % places)
+        total += weight * tl.load(views[layer] + start + inner, mask=inside, other=0.0)
+    tl.store(total_ptr + start + inner, total, mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _unweigh_kernel(  # type: ignore[no-untyped-def]
+    views,
+    lowers,
+    weights_ptr,
+    upper_ptr,
+    found_ptr,
+    channels,
+    size,
+    LAYERS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    place, places = tl.program_id(0), tl.num_programs(0)
+    part, parts = tl.program_id(1), tl.num_programs(1)
+    across = tl.cdiv(size, BLOCK)
+    for layer in tl.static_range(LAYERS):
+        weight = tl.load(weights_ptr + layer * places + place)
+        products = tl.zeros((BLOCK,), tl.float32)
+        for tile in range(part, channels * across, parts):
+            start = ((tile // across) * places + place).to(tl.int64) * size
+            inner = (tile % across) * BLOCK + tl.arange(0, BLOCK)
+            upper = tl.load(upper_ptr + start + inner, mask=inner < size, other=0.0)
+            products += upper * tl.load(views[layer] + start + inner, mask=inner < size, other=0.0)
+            tl.store(lowers[layer] + start + inner, upper * weight, mask=inner < size)
+        tl.store(found_ptr + (layer * places + place) * parts + part, tl.sum(products))
+
+
+def weigh(views: tuple[Tensor, ...], weights: Tensor) -> Tensor:
+    """Sum `(c, n, b, d)` views, a weight `(layer, n)` each."""
+    channels, places = views[0].shape[:2]
+    total, size = torch.empty_like(views[0]), views[0][0, 0].numel()
+    grid = (channels * places, -(-size // 1024))
+    _weigh_kernel[grid](views, weights, total, places, size, LAYERS=len(views), BLOCK=1024)
+    return total
+
+
+def unweigh(views: tuple[Tensor, ...], weights: Tensor, upper: Tensor) -> tuple[Any, ...]:
+    """Give the gradients of the weights and of each view."""
+    channels, places = upper.shape[:2]
+    lowers = tuple(torch.empty_like(upper) for _ in views)
+    size, parts = upper[0, 0].numel(), 32
+    found = torch.empty((len(views), places, parts), device=upper.device)
+    grid = (places, parts)
+    _unweigh_kernel[grid](views, lowers, weights, upper, found, channels, size, LAYERS=len(views), BLOCK=1024)
+    return found.sum(-1), *lowers

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from patchad.errors import InputError, listed
-from patchad.mixing import Activation, Folded, Part, fold, mix
+from patchad.mixing import Activation, Folded, Part, fold, mix, weigh
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 LAYERS_MODES = ("stacked", "parallel")
@@ -83,13 +83,18 @@ class Mixer(nn.Module):
 
     def folded(self) -> Folded:
         """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
-        if torch.is_grad_enabled() or torch.compiler.is_exporting():
+        if torch.is_grad_enabled() or torch.compiler.is_exporting() or _is_recording(self.widen.weight):
             return fold(self.norm, self.widen, self.narrow)
         now = tuple(parameter._version for parameter in self.parameters())  # noqa: SLF001 - torch has no other way
         key = (self.widen.weight.data_ptr(), *now)
         if self._kept is None or self._kept[0] != key:
             self._kept = (key, fold(self.norm, self.widen, self.narrow))
         return self._kept[1]
+
+
+def _is_recording(weight: Tensor) -> bool:
+    """Say whether a GPU's work is being recorded: what is replayed must begin with the weights of that time."""
+    return weight.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class MixerLayer(nn.Module):
@@ -115,12 +120,14 @@ class MixerLayer(nn.Module):
             self.mixrep = Mixer(config.d_model, config.d_model)
 
     def forward(self, views: Tensor) -> Tensor:
-        """Mix `(c, n + p, b, d)`; overwritten where no gradient is wanted."""
-        views = self._mix(views, 0, self.channel_inter, None if self.config.share_channel_mixer else self.channel_intra)
-        views = self._mix(views, 1, self.inter, self.intra)
-        return self._mix(views, 3, self.mixrep, None)
+        """Mix `(c, n + p, b, d)`."""
+        own = self._mix(views, 0, self.channel_inter, None if self.config.share_channel_mixer else self.channel_intra)
+        own = self._mix(own, 1, self.inter, self.intra, keep=own is views)
+        return self._mix(own, 3, self.mixrep, None, keep=False)
 
-    def _mix(self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None) -> Tensor:
+    def _mix(
+        self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None, *, keep: bool = True
+    ) -> Tensor:
         """Mix along an axis, both views with one mixer where there is no second."""
         if inter is None:
             return views
@@ -128,7 +135,7 @@ class MixerLayer(nn.Module):
             parts = [Part(0, self.places, inter.folded())]
         else:
             parts = [Part(0, self.patches, inter.folded()), Part(self.patches, self.places, intra.folded())]
-        return mix(views, axis, parts, self.config.activation)
+        return mix(views, axis, parts, self.config.activation, keep=keep)
 
 
 @dataclass(slots=True)
@@ -178,7 +185,7 @@ class Scale(nn.Module):
     def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> ScaleOutput:
         """Read `(c, t, b)`, positions already embedded."""
         views = self._encode(self._embed(x))
-        inter, intra = views[:, : self.patches], views[:, self.patches :]
+        inter, intra = torch.split(views, [self.patches, self.patch_size], dim=1)
         rec_inter = _reconstructed(self.rec_inter, inter) if reconstruct else None
         rec_intra = _reconstructed(self.rec_intra, intra) if reconstruct else None
         if self.config.view_pooling == "mean":
@@ -202,23 +209,18 @@ class Scale(nn.Module):
 
     def _encode(self, embedded: Tensor) -> Tensor:
         """Run the layers and sum their outputs with softmax weights (ReWeight)."""
-        size = self.patch_size
         weights = torch.cat(  # layer, place
             [
                 self.weights_inter.softmax(0)[:, None].expand(-1, self.patches),
-                self.weights_intra.softmax(0)[:, None].expand(-1, size),
+                self.weights_intra.softmax(0)[:, None].expand(-1, self.patch_size),
             ],
             dim=1,
-        )[..., None, None]
-        overwritten = not torch.is_grad_enabled()
-        views = embedded
-        total = torch.zeros_like(embedded)
-        for layer, weight in zip(self.layers, weights, strict=True):
-            if self.config.layers_mode == "parallel":
-                views = embedded.clone() if overwritten else embedded
-            views = layer(views)
-            total = total.addcmul_(views, weight) if overwritten else torch.addcmul(total, views, weight)
-        return total
+        )
+        views, said = embedded, []
+        for layer in self.layers:
+            views = layer(embedded if self.config.layers_mode == "parallel" else views)
+            said.append(views)
+        return weigh(said, weights)
 
 
 class PatchADNet(nn.Module):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from patchad.errors import InputError, listed
@@ -217,3 +217,23 @@ def residual(outputs: Sequence[ScaleOutput], target: Tensor, steps: int | None =
     newest = slice(None if steps is None else -steps, None)
     reconstruction = torch.stack([out.reconstruction[:, newest] for out in outputs]).mean(0)
     return (target[:, newest] - reconstruction).abs()
+
+
+def evidence(
+    net: nn.Module,
+    memory: Callable[[Tensor], Tensor] | None,
+    windows: Tensor,
+    distance: str,
+    steps: int,
+    *,
+    reconstruct: bool = True,
+) -> tuple[Tensor, ...]:
+    """Give what a score is made of, for the newest steps of scaled windows `(b, t, c)`.
+
+    Residuals `(b, step, channel)`, without a channel where the reconstruction is not asked for; distances of the views
+    `(b, step, channel or 1)`; and, where there is a memory, the distances to it, `(b, step, part)`.
+    """
+    outputs = net(windows, project=False, reconstruct=reconstruct)
+    missed = residual(outputs, windows, steps) if reconstruct else windows.new_empty((len(windows), steps, 0))
+    found = missed, discrepancy(outputs, distance, steps)
+    return found if memory is None else (*found, memory(windows)[:, -steps:])

@@ -1,0 +1,69 @@
+"""Work of a GPU, recorded once and replayed: one launch in place of hundreds, which cost more than small work."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SHAPES = 4
+"""Shapes at most that are recorded: each holds on to the memory that its work needs."""
+
+
+class Recorded:
+    """A function of a tensor on a GPU that runs the same operations for every tensor of one shape.
+
+    Parameters
+    ----------
+    function
+        Takes a tensor, and settings that say which operations run; gives a tuple of tensors. It may change tensors that
+        it does not give, as a training step changes weights.
+    after
+        Calls with a shape before its next one is recorded.
+    """
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]], *, after: int) -> None:
+        self._function, self._after = function, after
+        self._calls: Counter[Hashable] = Counter()
+        self._records: dict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor, tuple[Tensor, ...]]] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave recordings out of copies and pickles."""
+        return _again, (self._function, self._after)
+
+    def __call__(self, x: Tensor, *settings: Hashable) -> tuple[Tensor, ...]:
+        """Run, record or replay."""
+        if not x.is_cuda:
+            return self._function(x, *settings)
+        key = (x.shape, settings, torch.get_float32_matmul_precision())
+        with self._lock:
+            if key not in self._records and self._calls[key] >= self._after and len(self._records) < SHAPES:
+                self._record(key, x, settings)
+            if key in self._records:
+                graph, place, found = self._records[key]
+                place.copy_(x)
+                graph.replay()
+                return tuple(one.clone() for one in found)
+            self._calls[key] += 1
+            # Off the main stream, as torch asks of what is run before a recording.
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                found = self._function(x, *settings)
+            torch.cuda.current_stream().wait_stream(stream)
+            return found
+
+    def _record(self, key: Hashable, x: Tensor, settings: tuple[Hashable, ...]) -> None:
+        place, graph = x.clone(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = self._function(place, *settings)
+        self._records[key] = (graph, place, found)
+
+
+def _again(function: Callable[..., tuple[Tensor, ...]], after: int) -> Recorded:
+    return Recorded(function, after=after)
