@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ import torch
 from patchad import PatchAD
 from patchad.model import PatchADNet
 from patchad.objective import ObjectiveConfig, discrepancy, loss
+from patchad.training import _Step
 from tests.conftest import waves
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -62,3 +66,39 @@ def test_recorded_steps_train_as_plain_ones_do():
     on_gpu = PatchAD(device="cuda", max_steps=100).fit(train).history_[-1]
     assert on_gpu.loss == pytest.approx(on_cpu.loss, rel=0.02)
     assert on_gpu.held_out == pytest.approx(on_cpu.held_out, rel=0.05)
+
+
+@pytest.mark.parametrize("preset", [PatchAD, PatchAD.paper])
+def test_replayed_steps_move_the_weights_as_steps_run_one_by_one_do(preset):
+    detector = preset()
+    detector.channels_, detector.window_, detector.patch_sizes_ = ("a", "b", "c"), 60, (3, 5)
+    batches = torch.randn(12, 16, 60, 3, device="cuda")
+    found = []
+    for recorded in (True, False):
+        torch.manual_seed(0)
+        net = PatchADNet(detector._net_config(60, (3, 5))).cuda()
+        goal = replace(detector._goals(net)[0], recordable=recorded)
+        step = _Step(net, [goal], [torch.optim.Adam(net.parameters(), lr=1e-3, fused=True, capturable=True)])
+        losses = [float(step(batch)) for batch in batches]
+        found.append((losses, torch.cat([p.detach().reshape(-1) for p in net.parameters()])))
+    (losses, weights), (expected, plain) = found
+    assert losses == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert float((weights - plain).abs().max()) < 2e-3  # Adam makes full steps of gradients near zero
+
+
+def test_replayed_scoring_equals_scoring_and_follows_the_weights():
+    detector = PatchAD(device="cuda", max_steps=20).fit(waves(1500))
+    windows = torch.randn(7, detector.window_, detector.n_features_in_)
+    for _ in range(2):
+        with torch.inference_mode():
+            plain = [one.cpu().numpy() for one in detector._said(windows.cuda(), 5, True)]
+        for _ in range(5):  # the first are run, the rest replayed
+            for one, other in zip(detector._evidence(windows, 5), plain, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        with torch.no_grad():
+            for parameter in detector.net_.parameters():
+                parameter.mul_(1.1)
+    assert detector._replayed._records
+    np.testing.assert_array_equal(
+        copy.deepcopy(detector).decision_function(waves(300, seed=1)), detector.decision_function(waves(300, seed=1))
+    )

@@ -118,10 +118,13 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
         total = tl.dot(_activate(before, GELU)[0], narrow, input_precision=PRECISION) + bias[None, :]
         for first in tl.static_range(BLOCK_H, HIDDEN, BLOCK_H):  # the rest of a layer too wide to be held
             more = first + hidden
-            before = tl.dot(normal, _matrix(widen_ptr, axis, more, AXIS, HIDDEN, 1, AXIS), input_precision=PRECISION)
-            before += tl.load(shift_ptr + more, mask=more < HIDDEN, other=0.0)[None, :]
+            offset = tl.load(shift_ptr + more, mask=more < HIDDEN, other=0.0)[None, :]
+            before = (
+                tl.dot(normal, _matrix(widen_ptr, axis, more, AXIS, HIDDEN, 1, AXIS), input_precision=PRECISION)
+                + offset
+            )
             rest = _matrix(narrow_ptr, more, axis, HIDDEN, AXIS, 1, HIDDEN)
-            total += tl.dot(_activate(before, GELU)[0], rest, input_precision=PRECISION)
+            total = tl.dot(_activate(before, GELU)[0], rest, total, input_precision=PRECISION)
         tl.store(y_ptr + start + place, x + total, mask=inside)
 
 
@@ -201,8 +204,27 @@ def backward(
     _backward_kernel[(programs,)](
         x, upper, lower, *weights[:3], found, **sizes, GELU=gelu, PRECISION=precision, num_stages=1
     )
-    pieces = torch.split(found.sum(0), counts)
+    pieces = torch.split(_summed(found), counts)
     return tuple(piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _sum_kernel(found_ptr, total_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # type: ignore[no-untyped-def]
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for first in range(0, rows, ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row[:, None] < rows) & (column[None, :] < columns)
+        total += tl.load(found_ptr + row[:, None] * columns + column[None, :], mask=inside, other=0.0)
+    tl.store(total_ptr + column, tl.sum(total, axis=0), mask=column < columns)
+
+
+def _summed(found: Tensor) -> Tensor:
+    """Sum over the rows: many of few columns, where torch's own sum leaves most of a GPU idle."""
+    rows, columns = found.shape
+    total = torch.empty(columns, device=found.device)
+    _sum_kernel[(-(-columns // 16),)](found, total, rows, columns, ROWS=128, COLUMNS=16)
+    return total
 
 
 def _plan(

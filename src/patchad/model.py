@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from patchad.errors import InputError, listed
 from patchad.mixing import Activation, Folded, Part, fold, mix, weigh
+from patchad.recording import at_once, is_recording
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 LAYERS_MODES = ("stacked", "parallel")
@@ -83,18 +85,14 @@ class Mixer(nn.Module):
 
     def folded(self) -> Folded:
         """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
-        if torch.is_grad_enabled() or torch.compiler.is_exporting() or _is_recording(self.widen.weight):
+        if torch.is_grad_enabled() or torch.compiler.is_exporting() or is_recording(self.widen.weight):
+            # What is replayed must begin with the weights of that time.
             return fold(self.norm, self.widen, self.narrow)
         now = tuple(parameter._version for parameter in self.parameters())  # noqa: SLF001 - torch has no other way
         key = (self.widen.weight.data_ptr(), *now)
         if self._kept is None or self._kept[0] != key:
             self._kept = (key, fold(self.norm, self.widen, self.narrow))
         return self._kept[1]
-
-
-def _is_recording(weight: Tensor) -> bool:
-    """Say whether a GPU's work is being recorded: what is replayed must begin with the weights of that time."""
-    return weight.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 class MixerLayer(nn.Module):
@@ -249,7 +247,8 @@ class PatchADNet(nn.Module):
         if self.config.positional_embedding:
             x = x + self.positions
         turned = x.permute(2, 1, 0).contiguous()  # c t b
-        return tuple(scale(turned, project=project, reconstruct=reconstruct) for scale in self.scales)
+        calls = [partial(scale, turned, project=project, reconstruct=reconstruct) for scale in self.scales]
+        return tuple(at_once(calls, turned))
 
 
 def sinusoids(steps: int, columns: int) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn import functional
 
 from patchad.errors import InputError, listed
 from patchad.model import ScaleOutput
+from patchad.recording import at_once
 
 Objective = Literal["agreement", "adversarial"]
 OBJECTIVES = ("agreement", "adversarial")
@@ -163,10 +165,11 @@ def loss(outputs: Sequence[ScaleOutput], target: Tensor, config: ObjectiveConfig
     config
         What is asked.
     """
-    total = target.new_zeros(())
-    for out in outputs:
-        total = total + view_loss(out, config) + functional.mse_loss(out.reconstruction, target)
-    return total
+
+    def of_scale(out: ScaleOutput) -> Tensor:
+        return view_loss(out, config) + functional.mse_loss(out.reconstruction, target)
+
+    return torch.stack(at_once([partial(of_scale, out) for out in outputs], target)).sum()
 
 
 def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:

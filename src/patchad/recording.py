@@ -1,15 +1,20 @@
-"""Work of a GPU, recorded once and replayed: one launch in place of hundreds, which cost more than small work."""
+"""Work of a GPU, recorded once and replayed: one launch in place of hundreds, which cost more than small work.
+
+What does not depend on each other is recorded to run at once.
+"""
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+Result = TypeVar("Result")
 SHAPES = 4
 """Shapes at most that are recorded: each holds on to the memory that its work needs."""
 
@@ -67,3 +72,33 @@ class Recorded:
 
 def _again(function: Callable[..., tuple[Tensor, ...]], after: int) -> Recorded:
     return Recorded(function, after=after)
+
+
+def is_recording(x: Tensor) -> bool:
+    """Say whether the work on a tensor is being recorded, not done."""
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def at_once(calls: Sequence[Callable[[], Result]], x: Tensor) -> list[Result]:
+    """Make calls that read x and do not depend on each other; what is recorded of them will run side by side.
+
+    What call number i gives may be handed to call number i of a later `at_once`: both are recorded on one stream.
+    """
+    if not is_recording(x):
+        return [call() for call in calls]
+    main = torch.cuda.current_stream()
+    streams = [main, *(_stream(x.device, number) for number in range(1, len(calls)))]
+    for stream in streams[1:]:
+        stream.wait_stream(main)
+    found = []
+    for call, stream in zip(calls, streams, strict=True):
+        with torch.cuda.stream(stream):
+            found.append(call())
+    for stream in streams[1:]:
+        main.wait_stream(stream)
+    return found
+
+
+@functools.cache
+def _stream(device: torch.device, number: int) -> torch.cuda.Stream:  # noqa: ARG001 - one of each number
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
