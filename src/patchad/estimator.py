@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,7 +24,7 @@ from patchad.scoring import EMPHASIS, Score, ScoreRule
 from patchad.series import Series
 from patchad.threads import side_by_side
 from patchad.training import Goal
-from patchad.windows import Fold, Folder, blocks, shrink_window, views
+from patchad.windows import Fold, Folder, blocks, shrink_window
 
 CACHED_VALUES = 1_000_000
 """Values of both views of some windows, up to which a core is quickest."""
@@ -303,8 +302,8 @@ class PatchAD(NeuralDetector):
         """Learn the scales of the score from windows taken evenly from these series."""
         most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
-        parts = [self._evidence_apart(some, self.window_) for some in torch.split(windows, self._together())]
-        residuals, distances = (np.concatenate(found) for found in zip(*parts, strict=True))
+        parts = [self._evidence(some, self.window_) for some in torch.split(windows, self._together())]
+        residuals, distances = (torch.cat(found).cpu().numpy() for found in zip(*parts, strict=True))
         return ScoreRule.fit(self.score, self._sign(), residuals, distances, windows.numpy())
 
     # -- score -----------------------------------------------------------------------------------------------------
@@ -326,33 +325,33 @@ class PatchAD(NeuralDetector):
     def _sign(self) -> int:
         return self.orientation or (1 if self.objective == "agreement" else -1)
 
-    def _evidence(self, windows: Tensor, steps: int, *, reconstruct: bool = True) -> tuple[FloatArray, ...]:
-        """Run net and memory on scaled windows `(b, t, c)`, all at once; `evidence` says what they say."""
-        windows = windows.to(self.device_)
-        say = self._replayed if len(windows) * self._values() <= RECORDED_VALUES else self._said
-        with torch.inference_mode():
-            return tuple(found.cpu().numpy() for found in say(windows, steps, reconstruct))
-
     def _said(self, windows: Tensor, steps: int, reconstruct: bool) -> tuple[Tensor, ...]:
         return evidence(self.net_, self.memory_, windows, self.distance, steps, reconstruct=reconstruct)
 
-    def _evidence_apart(self, windows: Tensor, steps: int, *, reconstruct: bool = True) -> tuple[FloatArray, ...]:
-        """Give the evidence of many windows, a few at a time on each core."""
-        say = partial(self._evidence, steps=steps, reconstruct=reconstruct)
-        if self.device_.type != "cpu":
-            return say(windows)
-        parts = side_by_side(say, torch.split(windows, self._scored_at_once()))
-        return tuple(np.concatenate(found) for found in zip(*parts, strict=True))
+    def _evidence(self, windows: Tensor, steps: int, *, reconstruct: bool = True) -> tuple[Tensor, ...]:
+        """Give the evidence of scaled windows `(b, t, c)`, a few of them at a time on each core."""
 
-    def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        graph: Runtime | None = getattr(self, "graph_", None)
+        @torch.inference_mode()
+        def said(some: Tensor) -> tuple[Tensor, ...]:
+            small = len(some) * self._values() <= RECORDED_VALUES
+            return (self._replayed if small else self._said)(some, steps, reconstruct)
+
+        if self.device_.type != "cpu":
+            return said(windows.to(self.device_))
+        parts = side_by_side(said, torch.split(windows, self._scored_at_once()))
+        return tuple(torch.cat(found) for found in zip(*parts, strict=True))
+
+    def _judge(self, windows: Any, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        windows, graph = torch.as_tensor(windows), getattr(self, "graph_", None)
         if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
-            found = tuple(one[:, -steps:] for one in graph(windows))
+            found = tuple(torch.from_numpy(one[:, -steps:]) for one in graph(windows.cpu().numpy()))
         else:
-            reconstruct = explain or self.score != "discrepancy"
-            found = self._evidence_apart(torch.from_numpy(windows), steps, reconstruct=reconstruct)
-        blame = self.rule_.blame(found[0], found[1], windows[:, -steps:]) if explain else None
-        return self.rule_.columns(*found), blame
+            found = self._evidence(windows, steps, reconstruct=explain or self.score != "discrepancy")
+        columns = self.rule_.columns(*found).cpu().numpy()
+        if not explain:
+            return columns, None
+        residuals, distances, newest = (one.cpu().numpy() for one in (*found[:2], windows[:, -steps:]))
+        return columns, self.rule_.blame(residuals, distances, newest)
 
     def _combine(self, folded: FloatArray) -> FloatArray:
         return self.rule_.combine(folded, self.adapt_, self.emphasis_)
@@ -368,9 +367,8 @@ class PatchAD(NeuralDetector):
         values = series.values[start:stop]
         middle, reach = (Folder(len(values), len(self.channels_), "newest") for _ in range(2))
         for block in blocks(len(values), window, hop, self._together()):
-            scaled = np.ascontiguousarray(views(self.scaler_(values[block.rows]), window)[block.starts])
             with torch.inference_mode():
-                outputs = self.net_(torch.from_numpy(scaled).to(self.device_), project=False)
+                outputs = self.net_(self._cut(self.scaler_(values[block.rows]), block), project=False)
                 said = torch.stack([out.reconstruction for out in outputs]).mean(0).cpu().numpy()
             middle.add(block, said)
             reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))

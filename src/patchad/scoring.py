@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from patchad.containers import FloatArray
 from patchad.relations import Relations
@@ -46,9 +48,9 @@ class ScoreRule:
     --------
     >>> rng = np.random.default_rng(0)
     >>> rule = ScoreRule.fit("fused", 1, rng.random((100, 6, 2)), rng.random((100, 6, 2)))
-    >>> calm, odd = np.full((1, 1, 2), 0.5), np.array([[[0.5, 9.0]]])
+    >>> calm, odd = torch.full((1, 1, 2), 0.5), torch.tensor([[[0.5, 9.0]]])
     >>> seen, said = rule.columns(calm, calm), rule.columns(odd, calm)
-    >>> bool((said >= seen).all() and (said > seen).any()), int(rule.blame(odd, calm).argmax())
+    >>> bool((said >= seen).all() and (said > seen).any()), int(rule.blame(odd.numpy(), calm.numpy()).argmax())
     (True, 1)
     """
 
@@ -88,8 +90,9 @@ class ScoreRule:
         """
         residual_scale = _scale_by_step(residual, lambda usual: np.full_like(usual, RESIDUAL_FLOOR))
         discrepancy_scale = _scale_by_step(discrepancy, lambda usual: np.maximum(RELATIVE_FLOOR * usual, 1e-9))
-        parts = _parts(residual_scale(residual), discrepancy, orientation)
-        parts_scale = _scale_by_step(parts, lambda usual: np.full_like(usual, PART_FLOOR))
+        scaled = torch.from_numpy(residual_scale(residual))
+        parts = _parts(scaled, torch.from_numpy(discrepancy), orientation)
+        parts_scale = _scale_by_step(parts.numpy(), lambda usual: np.full_like(usual, PART_FLOOR))
         relations = Relations.none() if windows is None else Relations.fit(windows.reshape(-1, windows.shape[-1]))
         return cls(kind, orientation, residual_scale, discrepancy_scale, parts_scale, relations)
 
@@ -115,20 +118,20 @@ class ScoreRule:
         }
         return cls(kind, orientation, **scales, relations=Relations.from_arrays(arrays))
 
-    def columns(self, residual: FloatArray, discrepancy: FloatArray, memory: FloatArray | None = None) -> FloatArray:
+    def columns(self, residual: Tensor, discrepancy: Tensor, memory: Tensor | None = None) -> Tensor:
         """Say how strange `(window, step)` points are: `(window, step, column)`, a column for every witness.
 
         The two that come from the net, its views' discrepancy and its residuals, and the parts of the memory, where
-        the score is fused; else the one that is asked for.
+        the score is fused; else the one that is asked for. All of it where the tensors are, on a GPU too.
         """
         if self.kind == "discrepancy":
-            return np.asarray(self.orientation * discrepancy.mean(axis=-1, keepdims=True, dtype=np.float64))
-        parts = _parts(self.residual(residual), discrepancy, self.orientation)
+            return self.orientation * discrepancy.mean(-1, keepdim=True, dtype=torch.float64)
+        parts = _parts(_scaled(residual, self.residual), discrepancy, self.orientation)
         if self.kind == "residual":
             return parts[..., 1:2]
-        scaled = self.parts(parts)
-        said = [scaled[..., :1], scaled[..., 1:].sum(axis=-1, keepdims=True)]
-        return np.concatenate(said if memory is None else [*said, memory], axis=-1)
+        scaled = _scaled(parts, self.parts)
+        said = [scaled[..., :1], scaled[..., 1:].sum(-1, keepdim=True)]
+        return torch.cat(said if memory is None else [*said, memory.double()], -1)
 
     def combine(self, folded: FloatArray, adapt: int = 0, emphasis: float = EMPHASIS) -> FloatArray:
         """Make one score of the folded columns `(time, column)`: the two strongest witnesses' mean, to a power.
@@ -169,14 +172,21 @@ def _lasting(said: FloatArray, rows: int) -> FloatArray:
     return np.asarray(level - np.sqrt(level))
 
 
-def _parts(residual: FloatArray, discrepancy: FloatArray, orientation: int) -> FloatArray:
+def _scaled(values: Tensor, scale: TailScale) -> Tensor:
+    """Scale the newest steps of windows `(window, step, value)` where they are."""
+    newest = slice(-values.shape[1], None)
+    median, spread = (torch.as_tensor(a[newest], dtype=values.dtype) for a in (scale.median, scale.spread))
+    return (values - median.to(values.device)) / spread.to(values.device)
+
+
+def _parts(residual: Tensor, discrepancy: Tensor, orientation: int) -> Tensor:
     """Give logarithm of the distance, mean and maximum of the scaled residuals: `(window, step, 3)`.
 
     A divergence grows with the square of a deviation and faster; its logarithm has a tail as light as the residuals',
     so that no rare but normal state drowns them.
     """
-    distance = orientation * np.log(np.maximum(discrepancy.mean(axis=-1, dtype=np.float64), 1e-12))
-    return np.stack([distance, residual.mean(axis=-1), residual.max(axis=-1)], axis=-1)
+    distance = orientation * discrepancy.mean(-1, dtype=torch.float64).clamp_min(1e-12).log()
+    return torch.stack([distance, residual.mean(-1, dtype=torch.float64), residual.amax(-1).double()], -1)
 
 
 def _scale_by_step(values: FloatArray, floor: Callable[[FloatArray], FloatArray]) -> TailScale:

@@ -141,12 +141,16 @@ class WindowDetector(Detector):
     def _stored_rows(self) -> int:
         return STORED_WINDOWS * self.hop_
 
+    def _cut(self, scaled: FloatArray, block: Block) -> Any:
+        """Give the windows of a block of scaled rows, as `_judge` takes them."""
+        return np.ascontiguousarray(views(scaled, self.window_)[block.starts])
+
     def _judged(self, values: FloatArray, *, explain: bool) -> Iterator[tuple[Block, FloatArray, FloatArray | None]]:
         """Judge all windows of a series, block by block."""
         for block in blocks(len(values), self.window_, self.hop_, self._together()):
-            windows = views(self.scaler_(values[block.rows]), self.window_)[block.starts]
+            windows = self._cut(self.scaler_(values[block.rows]), block)
             steps = self.window_ if self.fold == "mean" else int(block.fresh.max())
-            scores, blame = self._judge(np.ascontiguousarray(windows), steps, explain=explain)
+            scores, blame = self._judge(windows, steps, explain=explain)
             shape = (len(windows), steps)
             blamed = None if blame is None else np.broadcast_to(blame, (*shape, blame.shape[2]))
             yield block, scores if scores.ndim == 3 else np.broadcast_to(scores, shape)[..., None], blamed
