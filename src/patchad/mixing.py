@@ -22,6 +22,8 @@ GRADIENTS = "tf32"
 """How a GPU multiplies for gradients: ten bits are far more than two batches have in common."""
 EPSILON = 1e-5
 """Added to the variance, as LayerNorm does."""
+MISSING = {"cuda": "triton is not installed", "cpu": "patchad was installed without a C compiler"}
+"""Why a device that has kernels may be without them."""
 Activation = Literal["gelu", "relu"]
 
 
@@ -71,9 +73,9 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
         weights = [tensor for part in parts for tensor in part.weights]
         mixed: Tensor = _Mix.apply(x, axis, bounds, activation, *weights)  # type: ignore[no-untyped-call]
         return mixed
-    last, kernels = axis == 3, _kernels(x)
     if torch.compiler.is_exporting():
         return _out_of_place(x, axis, parts, activation)
+    last, kernels = axis == 3, _kernels(x)
     for part in parts:
         seen = _seen(x, axis, part.start, part.stop)
         if kernels is not None and part.weights.widen.shape[1] <= kernels.WIDEST_AXIS:
@@ -104,18 +106,22 @@ def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activ
 
 
 def _kernels(x: Tensor) -> Any:
-    """Give the module with kernels for the device of x, or None."""
-    return _gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+    """Give the module with kernels for x, or None where it is left to torch."""
+    known = x.dtype == torch.float32 and x.device.type in MISSING and not torch.compiler.is_exporting()
+    return _kernels_for(x.device.type) if known else None
 
 
 @functools.cache
-def _gpu_kernels() -> Any:
+def _kernels_for(device: str) -> Any:
     try:
-        from patchad import mixing_triton
+        if device == "cuda":
+            from patchad import mixing_triton as kernels
+        else:
+            from patchad import mixing_native as kernels  # type: ignore[no-redef]
     except ImportError:
-        logger.info("triton is not installed; the net runs on the GPU without its own kernels, at a lower speed")
+        logger.info("%s; the net runs without its own kernels, at a lower speed", MISSING[device])
         return None
-    return mixing_triton
+    return kernels
 
 
 def _seen(x: Tensor, axis: int, start: int, stop: int) -> Tensor:

@@ -1,0 +1,131 @@
+/* The mixers' arithmetic on a CPU, `FC(act(FC(LayerNorm(x)))) + x` along one axis: a tile of columns is read, normed,
+   multiplied, activated, multiplied and written while it is in the nearest cache. `patchad.mixing` says what is
+   computed and how a tensor is seen; `_mixing_kernels.h` has the arithmetic, compiled once for each instruction set.
+
+   One call works on one core and keeps nothing; callers run several side by side. */
+
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EPSILON 1e-5f /* added to the variance, as LayerNorm does */
+
+/* How a tensor lies in memory: `(outer, axis, inner)`, or `(inner, axis)` where the mixed axis is the last. */
+struct Form {
+    size_t outers, axis, inners;
+    size_t outer_stride, stride; /* from row to row; the other axis has stride 1 */
+    int last;
+};
+
+/* As `patchad.mixing.Folded` has them. */
+struct Weights {
+    const float *widen, *shift, *narrow, *bias;
+    size_t hidden;
+    int gelu;
+};
+
+/* out = matrix (rows, depth) times in (depth, columns), plus start (rows) and add, which lies as out does. */
+struct Product {
+    const float *matrix;
+    size_t matrix_stride, rows, depth, columns;
+    const float *in;
+    size_t in_stride;
+    const float *start, *add;
+    float *out;
+    size_t out_stride;
+};
+
+/* Memory for some numbers, at the beginning of a cache line. */
+static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * sizeof(float) + 63) / 64 * 64); }
+
+#define UNROLL _Pragma("GCC unroll 8")
+#ifdef __has_builtin
+#define HAS_SHUFFLES __has_builtin(__builtin_shufflevector)
+#else
+#define HAS_SHUFFLES 0
+#endif
+
+#define NAME(x) x##_plain
+#define TARGET
+#define WIDTH 4
+#define ROWS 4
+#define VECTORS 2
+#include "_mixing_kernels.h"
+#undef NAME
+#undef TARGET
+#undef WIDTH
+#undef ROWS
+#undef VECTORS
+
+#if defined(__x86_64__)
+#define NAME(x) x##_avx2
+#define TARGET __attribute__((target("avx2,fma")))
+#define WIDTH 8
+#define ROWS 4
+#define VECTORS 3
+#include "_mixing_kernels.h"
+#undef NAME
+#undef TARGET
+#undef WIDTH
+#undef ROWS
+#undef VECTORS
+
+#define NAME(x) x##_avx512
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")))
+#define WIDTH 16
+#define ROWS 8
+#define VECTORS 3
+#include "_mixing_kernels.h"
+
+/* The best instruction set of this machine: 2, 1 or, plain, 0. */
+static int best(void) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
+    const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+    return wide ? 2 : 1;
+}
+
+#define CHOSEN(name, set) (set == 2 ? name##_avx512 : set == 1 ? name##_avx2 : name##_plain)
+#else
+static int best(void) { return 0; }
+
+#define CHOSEN(name, set) name##_plain
+#endif
+
+static PyObject *forward(PyObject *module, PyObject *arguments) {
+    unsigned long long x, out, widen, shift, narrow, bias;
+    Py_ssize_t outers, axis, inners, hidden, outer_stride, stride;
+    int last, gelu, set, done;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "KK(KKKK)(nnn)n(nn)ppi", &x, &out, &widen, &shift, &narrow, &bias, &outers, &axis,
+            &inners, &hidden, &outer_stride, &stride, &last, &gelu, &set))
+        return NULL;
+    const struct Form form = {outers, axis, inners, outer_stride, stride, last};
+    const struct Weights weights = {(const float *)(uintptr_t)widen, (const float *)(uintptr_t)shift,
+        (const float *)(uintptr_t)narrow, (const float *)(uintptr_t)bias, hidden, gelu};
+    Py_BEGIN_ALLOW_THREADS
+    done = CHOSEN(forward, set)(&form, &weights, (const float *)(uintptr_t)x, (float *)(uintptr_t)out);
+    Py_END_ALLOW_THREADS
+    if (!done) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"forward", forward, METH_VARARGS, "Mix a tensor into another, given addresses, sizes and strides."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT, .m_name = "_mixing", .m_size = 0, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit__mixing(void) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddIntConstant(module, "BEST", best()) < 0) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

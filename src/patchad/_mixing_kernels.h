@@ -1,0 +1,263 @@
+/* The mixers' arithmetic for one instruction set; `_mixing.c` includes this file once for each, after it defined
+
+   NAME(x)        the name of a function for this set
+   TARGET         the attribute that asks for the set
+   WIDTH          floats of a vector
+   ROWS, VECTORS  accumulators of a product, which the registers hold: rows of the matrix, vectors of columns
+
+   A tile is `lanes` columns (a multiple of WIDTH, at most LANES) of some rows, densely one after another in a buffer
+   small enough for the nearest cache. Columns that the tensor does not have are zero. */
+
+#define LANES (WIDTH * VECTORS)
+#define INLINE static inline TARGET __attribute__((always_inline))
+#define FUNCTION static TARGET __attribute__((noinline))
+#define vector NAME(vector)
+
+typedef float vector __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+INLINE vector NAME(load)(const float *from) { return *(const vector *)from; }
+
+INLINE void NAME(store)(float *to, vector value) { *(vector *)to = value; }
+
+/* -- products ------------------------------------------------------------------------------------------------------ */
+
+/* out = matrix times in, plus a number for each row (start) and a tile (add) where given. The counts of rows and
+   vectors are known where this is inlined, so that the sums stay in registers. */
+INLINE void NAME(block)(const size_t rows, const size_t vectors, const struct Product *p, size_t row, size_t column) {
+    const float *matrix = p->matrix + row * p->matrix_stride, *in = p->in + column;
+    vector sums[ROWS][VECTORS], columns[VECTORS];
+    UNROLL for (size_t r = 0; r < rows; r++)
+        UNROLL for (size_t v = 0; v < vectors; v++) sums[r][v] = (vector){0} + (p->start ? p->start[row + r] : 0.0f);
+    for (size_t k = 0; k < p->depth; k++) {
+        UNROLL for (size_t v = 0; v < vectors; v++) columns[v] = NAME(load)(in + v * WIDTH);
+        UNROLL for (size_t r = 0; r < rows; r++) {
+            vector weight = (vector){0} + matrix[r * p->matrix_stride + k];
+            UNROLL for (size_t v = 0; v < vectors; v++) sums[r][v] += weight * columns[v];
+        }
+        in += p->in_stride;
+    }
+    UNROLL for (size_t r = 0; r < rows; r++)
+        UNROLL for (size_t v = 0; v < vectors; v++) {
+            size_t place = (row + r) * p->out_stride + column + v * WIDTH;
+            if (p->add) sums[r][v] += NAME(load)(p->add + place);
+            NAME(store)(p->out + place, sums[r][v]);
+        }
+}
+
+#define ROWS_ARE(n) \
+    case n: \
+        if (n <= ROWS) NAME(block)(n, vectors, p, row, column); \
+        break;
+
+INLINE void NAME(rows)(size_t rows, const size_t vectors, const struct Product *p, size_t row, size_t column) {
+    switch (rows) {
+        ROWS_ARE(1) ROWS_ARE(2) ROWS_ARE(3) ROWS_ARE(4) ROWS_ARE(5) ROWS_ARE(6) ROWS_ARE(7) ROWS_ARE(8)
+    }
+}
+
+/* Multiply; the rows are dealt out evenly to as few blocks as can hold them. */
+FUNCTION void NAME(product)(const struct Product *p) {
+    const size_t blocks = (p->rows + ROWS - 1) / ROWS;
+    for (size_t column = 0; column < p->columns; column += LANES) {
+        const size_t left = (p->columns - column) / WIDTH;
+        for (size_t done = 0, row = 0, rows; done < blocks; done++, row += rows) {
+            rows = (p->rows - row + blocks - done - 1) / (blocks - done);
+            if (left >= 3 && VECTORS >= 3)
+                NAME(rows)(rows, VECTORS, p, row, column);
+            else if (left >= 2)
+                NAME(rows)(rows, 2, p, row, column);
+            else
+                NAME(rows)(rows, 1, p, row, column);
+        }
+    }
+}
+
+/* -- activations --------------------------------------------------------------------------------------------------- */
+
+/* The normal distribution's tail, the chance of more than a, for a from 0 to FAR: the eighth power of a polynomial,
+   since the eighth root of the tail is almost straight; a times it is right to 1e-7. */
+INLINE float NAME(tail)(float a) {
+    float root = -3.0535745e-7f;
+    root = root * a + 7.6120127e-6f;
+    root = root * a - 6.1003229e-5f;
+    root = root * a + 3.6478043e-5f;
+    root = root * a + 1.5007794e-3f;
+    root = root * a - 6.6864886e-4f;
+    root = root * a - 3.1929705e-2f;
+    root = root * a - 9.1457047e-2f;
+    root = root * a + 9.1700399e-1f;
+    root *= root;
+    root *= root;
+    return root * root;
+}
+
+/* a times the normal density at a, likewise, by a sixteenth power. */
+INLINE float NAME(density)(float a) {
+    const float square = a * a;
+    float root = 2.8445038e-8f;
+    root = root * square - 4.6899163e-6f;
+    root = root * square + 4.6051070e-4f;
+    root = root * square - 2.9504949e-2f;
+    root = root * square + 9.4418424e-1f;
+    root *= root;
+    root *= root;
+    root *= root;
+    return a * root * root;
+}
+
+#define FAR 5.7f
+
+FUNCTION void NAME(activate)(float *restrict x, size_t count, int gelu) {
+    if (gelu)
+        for (size_t i = 0; i < count; i++) {
+            const float size = __builtin_fabsf(x[i]), near = size > FAR ? FAR : size;
+            x[i] = (x[i] < 0 ? 0 : x[i]) - near * NAME(tail)(near);
+        }
+    else
+        for (size_t i = 0; i < count; i++) x[i] = x[i] < 0 ? 0 : x[i];
+}
+
+/* -- tiles --------------------------------------------------------------------------------------------------------- */
+
+#if HAS_SHUFFLES
+typedef float NAME(eight) __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Write the transpose of eight rows of eight, plus what add has there, if anything. */
+INLINE void NAME(turn_eight)(const float *from, size_t from_stride, float *to, size_t to_stride, const float *add) {
+    NAME(eight) a[8], b[8];
+    UNROLL for (size_t i = 0; i < 8; i++) a[i] = *(const NAME(eight) *)(from + i * from_stride);
+    UNROLL for (size_t i = 0; i < 8; i += 2) { /* pairs of rows, then fours, then eights */
+        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    UNROLL for (size_t i = 0; i < 8; i += 4) UNROLL for (size_t j = 0; j < 2; j++) {
+        a[i + 2 * j] = __builtin_shufflevector(b[i + j], b[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        a[i + 2 * j + 1] = __builtin_shufflevector(b[i + j], b[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    UNROLL for (size_t i = 0; i < 4; i++) {
+        b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    UNROLL for (size_t i = 0; i < 8; i++) {
+        if (add) b[i] += *(const NAME(eight) *)(add + i * to_stride);
+        *(NAME(eight) *)(to + i * to_stride) = b[i];
+    }
+}
+#endif
+
+/* Write the transpose of rows, plus what add has there, if anything. */
+FUNCTION void NAME(turn)(
+    const float *from, size_t from_stride, size_t rows, size_t columns, float *to, size_t to_stride, const float *add) {
+    const size_t step = HAS_SHUFFLES ? 8 : 1;
+    for (size_t row = 0; row < rows; row += step)
+        for (size_t column = 0; column < columns; column += step) {
+            const size_t source = row * from_stride + column, target = column * to_stride + row;
+#if HAS_SHUFFLES
+            if (row + 8 <= rows && column + 8 <= columns) {
+                NAME(turn_eight)(from + source, from_stride, to + target, to_stride, add ? add + target : 0);
+                continue;
+            }
+#endif
+            for (size_t r = 0; r < step && row + r < rows; r++)
+                for (size_t c = 0; c < step && column + c < columns; c++) {
+                    const size_t place = target + c * to_stride + r;
+                    to[place] = from[source + r * from_stride + c] + (add ? add[place] : 0.0f);
+                }
+        }
+}
+
+/* Read `count` columns into a tile. */
+INLINE void NAME(read)(const float *x, const struct Form *form, size_t count, float *tile, size_t lanes) {
+    if (form->last) {
+        if (count < lanes) memset(tile, 0, form->axis * lanes * sizeof(float));
+        NAME(turn)(x, form->stride, count, form->axis, tile, lanes, 0);
+        return;
+    }
+    for (size_t k = 0; k < form->axis; k++, tile += lanes) {
+        const float *row = x + k * form->stride;
+        size_t lane = 0;
+        for (; lane + WIDTH <= count; lane += WIDTH) NAME(store)(tile + lane, NAME(load)(row + lane));
+        for (; lane < lanes; lane++) tile[lane] = lane < count ? row[lane] : 0.0f;
+    }
+}
+
+/* Write a tile, plus what add has there, which lies as out does. */
+INLINE void NAME(write)(
+    const float *tile, size_t lanes, const struct Form *form, size_t count, float *out, const float *add) {
+    if (form->last) {
+        NAME(turn)(tile, lanes, form->axis, count, out, form->stride, add);
+        return;
+    }
+    for (size_t k = 0; k < form->axis; k++, tile += lanes) {
+        const size_t row = k * form->stride;
+        for (size_t lane = 0; lane < count; lane++) out[row + lane] = tile[lane] + add[row + lane];
+    }
+}
+
+/* Bring columns to sum zero and sum of squares one; give what they were multiplied by. */
+INLINE void NAME(norm_vectors)(float *tile, size_t axis, const size_t vectors, float *restrict scale) {
+    const size_t lanes = vectors * WIDTH;
+    vector sums[VECTORS], squares[VECTORS], factors[VECTORS];
+    UNROLL for (size_t v = 0; v < vectors; v++) sums[v] = squares[v] = (vector){0};
+    for (size_t k = 0; k < axis; k++)
+        UNROLL for (size_t v = 0; v < vectors; v++) sums[v] += NAME(load)(tile + k * lanes + v * WIDTH);
+    UNROLL for (size_t v = 0; v < vectors; v++) sums[v] /= (float)axis;
+    for (size_t k = 0; k < axis; k++)
+        UNROLL for (size_t v = 0; v < vectors; v++) {
+            const vector centred = NAME(load)(tile + k * lanes + v * WIDTH) - sums[v];
+            squares[v] += centred * centred;
+            NAME(store)(tile + k * lanes + v * WIDTH, centred);
+        }
+    UNROLL for (size_t v = 0; v < vectors; v++) NAME(store)(scale + v * WIDTH, squares[v] + axis * EPSILON);
+    for (size_t lane = 0; lane < lanes; lane++) scale[lane] = 1.0f / __builtin_sqrtf(scale[lane]);
+    UNROLL for (size_t v = 0; v < vectors; v++) factors[v] = NAME(load)(scale + v * WIDTH);
+    for (size_t k = 0; k < axis; k++)
+        UNROLL for (size_t v = 0; v < vectors; v++) {
+            float *place = tile + k * lanes + v * WIDTH;
+            NAME(store)(place, NAME(load)(place) * factors[v]);
+        }
+}
+
+FUNCTION void NAME(norm)(float *tile, size_t axis, size_t lanes, float *scale) {
+    if (lanes == 3 * WIDTH && VECTORS >= 3)
+        NAME(norm_vectors)(tile, axis, VECTORS, scale);
+    else if (lanes == 2 * WIDTH)
+        NAME(norm_vectors)(tile, axis, 2, scale);
+    else
+        NAME(norm_vectors)(tile, axis, 1, scale);
+}
+
+/* -- forward ------------------------------------------------------------------------------------------------------- */
+
+FUNCTION int NAME(forward)(const struct Form *form, const struct Weights *weights, const float *x, float *out) {
+    const size_t axis = form->axis, hidden = weights->hidden;
+    float *memory = scratch((2 * axis + hidden + 1) * LANES);
+    if (!memory) return 0;
+    float *normal = memory, *inner = normal + axis * LANES, *result = inner + hidden * LANES,
+          *scale = result + axis * LANES;
+    for (size_t outer = 0; outer < form->outers; outer++)
+        for (size_t first = 0; first < form->inners; first += LANES) {
+            const size_t place = outer * form->outer_stride + first * (form->last ? form->stride : 1);
+            const size_t count = form->inners - first < LANES ? form->inners - first : LANES;
+            const size_t lanes = (count + WIDTH - 1) / WIDTH * WIDTH;
+            const int straight = !form->last && count == lanes; /* the product may write to the tensor itself */
+            NAME(read)(x + place, form, count, normal, lanes);
+            NAME(norm)(normal, axis, lanes, scale);
+            NAME(product)(&(struct Product){
+                weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, inner, lanes});
+            NAME(activate)(inner, hidden * lanes, weights->gelu);
+            NAME(product)(&(struct Product){
+                weights->narrow, hidden, axis, hidden, lanes, inner, lanes, weights->bias, straight ? x + place : 0,
+                straight ? out + place : result, straight ? form->stride : lanes});
+            if (!straight) NAME(write)(result, lanes, form, count, out + place, x + place);
+        }
+    free(memory);
+    return 1;
+}
+
+#undef LANES
+#undef INLINE
+#undef FUNCTION
+#undef ROWS_ARE
+#undef FAR
+#undef vector
