@@ -7,7 +7,6 @@
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +24,12 @@ struct Weights {
     const float *widen, *shift, *narrow, *bias;
     size_t hidden;
     int gelu;
+};
+
+/* The matrices' transposes, and where their gradients go. */
+struct Gradients {
+    const float *widen_turned, *narrow_turned;
+    float *widen, *shift, *narrow, *bias;
 };
 
 /* out = matrix (rows, depth) times in (depth, columns), plus start (rows) and add, which lies as out does. */
@@ -95,19 +100,48 @@ static int best(void) { return 0; }
 #define CHOSEN(name, set) name##_plain
 #endif
 
+/* -- Python -------------------------------------------------------------------------------------------------------- */
+
+#define FORM "(nnn)(nn)p" /* sizes, strides, whether the mixed axis is the last */
+#define FORM_TO(form) \
+    &form.outers, &form.axis, &form.inners, &form.outer_stride, &form.stride, &form.last
+#define WEIGHTS "(KKKK)np" /* addresses, hidden size, whether GELU */
+#define WEIGHTS_TO(weights) \
+    &weights.widen, &weights.shift, &weights.narrow, &weights.bias, &weights.hidden, &weights.gelu
+
+_Static_assert(sizeof(void *) == sizeof(unsigned long long), "addresses are read as unsigned long long");
+_Static_assert(sizeof(size_t) == sizeof(Py_ssize_t), "sizes are read as Py_ssize_t");
+
 static PyObject *forward(PyObject *module, PyObject *arguments) {
-    unsigned long long x, out, widen, shift, narrow, bias;
-    Py_ssize_t outers, axis, inners, hidden, outer_stride, stride;
-    int last, gelu, set, done;
+    struct Form form;
+    struct Weights weights;
+    const float *x;
+    float *out;
+    int set, done;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KK(KKKK)(nnn)n(nn)ppi", &x, &out, &widen, &shift, &narrow, &bias, &outers, &axis,
-            &inners, &hidden, &outer_stride, &stride, &last, &gelu, &set))
+    if (!PyArg_ParseTuple(arguments, "i" FORM WEIGHTS "KK", &set, FORM_TO(form), WEIGHTS_TO(weights), &x, &out))
         return NULL;
-    const struct Form form = {outers, axis, inners, outer_stride, stride, last};
-    const struct Weights weights = {(const float *)(uintptr_t)widen, (const float *)(uintptr_t)shift,
-        (const float *)(uintptr_t)narrow, (const float *)(uintptr_t)bias, hidden, gelu};
     Py_BEGIN_ALLOW_THREADS
-    done = CHOSEN(forward, set)(&form, &weights, (const float *)(uintptr_t)x, (float *)(uintptr_t)out);
+    done = CHOSEN(forward, set)(&form, &weights, x, out);
+    Py_END_ALLOW_THREADS
+    if (!done) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
+static PyObject *backward(PyObject *module, PyObject *arguments) {
+    struct Form form;
+    struct Weights weights;
+    struct Gradients found;
+    const float *x, *upper;
+    float *lower;
+    int set, done;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "i" FORM WEIGHTS "KKK(KK)(KKKK)", &set, FORM_TO(form), WEIGHTS_TO(weights), &x,
+            &upper, &lower, &found.widen_turned, &found.narrow_turned, &found.widen, &found.shift, &found.narrow,
+            &found.bias))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    done = CHOSEN(backward, set)(&form, &weights, x, upper, lower, &found);
     Py_END_ALLOW_THREADS
     if (!done) return PyErr_NoMemory();
     Py_RETURN_NONE;
@@ -115,6 +149,7 @@ static PyObject *forward(PyObject *module, PyObject *arguments) {
 
 static PyMethodDef methods[] = {
     {"forward", forward, METH_VARARGS, "Mix a tensor into another, given addresses, sizes and strides."},
+    {"backward", backward, METH_VARARGS, "Write the gradients of x and of the weights, likewise."},
     {NULL, NULL, 0, NULL},
 };
 

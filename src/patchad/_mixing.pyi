@@ -1,14 +1,29 @@
 BEST: int
 
 def forward(
-    x: int,
-    out: int,
-    weights: tuple[int, ...],
+    instructions: int,
     sizes: tuple[int, int, int],
-    hidden: int,
     strides: tuple[int, int],
     last: bool,
+    weights: tuple[int, ...],
+    hidden: int,
     gelu: bool,
+    x: int,
+    out: int,
+    /,
+) -> None: ...
+def backward(
     instructions: int,
+    sizes: tuple[int, int, int],
+    strides: tuple[int, int],
+    last: bool,
+    weights: tuple[int, ...],
+    hidden: int,
+    gelu: bool,
+    x: int,
+    upper: int,
+    lower: int,
+    turned: tuple[int, ...],
+    found: tuple[int, ...],
     /,
 ) -> None: ...

@@ -117,6 +117,22 @@ FUNCTION void NAME(activate)(float *restrict x, size_t count, int gelu) {
         for (size_t i = 0; i < count; i++) x[i] = x[i] < 0 ? 0 : x[i];
 }
 
+/* Write the activation to `active`, its slope over x. */
+FUNCTION void NAME(activate_with_slope)(float *restrict x, float *restrict active, size_t count, int gelu) {
+    if (gelu)
+        for (size_t i = 0; i < count; i++) {
+            const float size = __builtin_fabsf(x[i]), near = size > FAR ? FAR : size, tail = NAME(tail)(near);
+            const float beyond = tail - NAME(density)(near); /* the slope on the negative side */
+            active[i] = (x[i] < 0 ? 0 : x[i]) - near * tail;
+            x[i] = x[i] < 0 ? beyond : 1 - beyond;
+        }
+    else
+        for (size_t i = 0; i < count; i++) {
+            active[i] = x[i] < 0 ? 0 : x[i];
+            x[i] = x[i] > 0;
+        }
+}
+
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
 
 #if HAS_SHUFFLES
@@ -190,7 +206,7 @@ INLINE void NAME(write)(
     }
     for (size_t k = 0; k < form->axis; k++, tile += lanes) {
         const size_t row = k * form->stride;
-        for (size_t lane = 0; lane < count; lane++) out[row + lane] = tile[lane] + add[row + lane];
+        for (size_t lane = 0; lane < count; lane++) out[row + lane] = tile[lane] + (add ? add[row + lane] : 0.0f);
     }
 }
 
@@ -251,6 +267,90 @@ FUNCTION int NAME(forward)(const struct Form *form, const struct Weights *weight
                 straight ? out + place : result, straight ? form->stride : lanes});
             if (!straight) NAME(write)(result, lanes, form, count, out + place, x + place);
         }
+    free(memory);
+    return 1;
+}
+
+/* -- backward ------------------------------------------------------------------------------------------------------ */
+
+/* to += from */
+INLINE void NAME(gather)(float *restrict to, const float *restrict from, size_t count) {
+    for (size_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+/* The norm holds sum and sum of squares still: whatever of `passed` would move them is taken off. What is left, times
+   the norm's scale, plus `upper` is written over `passed`. */
+FUNCTION void NAME(norm_backward)(
+    float *passed, const float *normal, const float *upper, const float *scale, size_t axis, size_t lanes) {
+    for (size_t lane = 0; lane < lanes; lane += WIDTH) {
+        vector total = {0}, squares = {0};
+        for (size_t k = lane; k < axis * lanes; k += lanes) {
+            const vector one = NAME(load)(passed + k);
+            total += one;
+            squares += one * NAME(load)(normal + k);
+        }
+        total /= (float)axis;
+        const vector factor = NAME(load)(scale + lane);
+        for (size_t k = lane; k < axis * lanes; k += lanes) {
+            const vector kept = NAME(load)(passed + k) - total - NAME(load)(normal + k) * squares;
+            NAME(store)(passed + k, NAME(load)(upper + k) + kept * factor);
+        }
+    }
+}
+
+/* sums (rows, spread) += one (rows, lanes) times the transpose of other (hidden, lanes), over `count` columns. */
+INLINE void NAME(add_products)(float *sums, const float *one, size_t rows, const float *other, size_t hidden,
+    size_t spread, size_t lanes, size_t count, float *turned) {
+    NAME(turn)(other, lanes, hidden, count, turned, spread, 0);
+    NAME(product)(&(struct Product){one, lanes, rows, count, spread, turned, spread, 0, sums, sums, spread});
+}
+
+FUNCTION int NAME(backward)(const struct Form *form, const struct Weights *weights, const float *x, const float *upper,
+    float *lower, const struct Gradients *found) {
+    const size_t axis = form->axis, hidden = weights->hidden, spread = (hidden + WIDTH - 1) / WIDTH * WIDTH;
+    const size_t numbers = (4 * axis + 4 * hidden + spread + 1) * LANES + 2 * axis * spread;
+    float *memory = scratch(numbers);
+    if (!memory) return 0;
+    memset(memory, 0, numbers * sizeof(float));
+    float *normal = memory, *above = normal + axis * LANES, *passed = above + axis * LANES,
+          *of_bias = passed + axis * LANES, *before = of_bias + axis * LANES, *active = before + hidden * LANES,
+          *inner = active + hidden * LANES, *of_shift = inner + hidden * LANES, *turned = of_shift + hidden * LANES,
+          *scale = turned + spread * LANES, *of_narrow = scale + LANES, *of_widen = of_narrow + axis * spread;
+    for (size_t outer = 0; outer < form->outers; outer++)
+        for (size_t first = 0; first < form->inners; first += LANES) {
+            const size_t place = outer * form->outer_stride + first * (form->last ? form->stride : 1);
+            const size_t count = form->inners - first < LANES ? form->inners - first : LANES;
+            const size_t lanes = (count + WIDTH - 1) / WIDTH * WIDTH;
+            NAME(read)(x + place, form, count, normal, lanes);
+            NAME(norm)(normal, axis, lanes, scale);
+            NAME(product)(&(struct Product){
+                weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, before, lanes});
+            NAME(activate_with_slope)(before, active, hidden * lanes, weights->gelu);
+            NAME(read)(upper + place, form, count, above, lanes);
+            NAME(add_products)(of_narrow, above, axis, active, hidden, spread, lanes, count, turned);
+            NAME(product)(&(struct Product){
+                found->narrow_turned, axis, hidden, axis, lanes, above, lanes, 0, 0, inner, lanes});
+            for (size_t i = 0; i < hidden * lanes; i++) inner[i] *= before[i];
+            NAME(add_products)(of_widen, normal, axis, inner, hidden, spread, lanes, count, turned);
+            NAME(product)(&(struct Product){
+                found->widen_turned, hidden, axis, hidden, lanes, inner, lanes, 0, 0, passed, lanes});
+            NAME(norm_backward)(passed, normal, above, scale, axis, lanes);
+            NAME(write)(passed, lanes, form, count, lower + place, 0);
+            for (size_t k = 0; k < axis; k++) NAME(gather)(of_bias + k * LANES, above + k * lanes, lanes);
+            for (size_t h = 0; h < hidden; h++) NAME(gather)(of_shift + h * LANES, inner + h * lanes, lanes);
+        }
+    for (size_t k = 0; k < axis; k++) {
+        found->bias[k] = 0;
+        for (size_t lane = 0; lane < LANES; lane++) found->bias[k] += of_bias[k * LANES + lane];
+        for (size_t h = 0; h < hidden; h++) {
+            found->narrow[k * hidden + h] = of_narrow[k * spread + h];
+            found->widen[h * axis + k] = of_widen[k * spread + h];
+        }
+    }
+    for (size_t h = 0; h < hidden; h++) {
+        found->shift[h] = 0;
+        for (size_t lane = 0; lane < LANES; lane++) found->shift[h] += of_shift[h * LANES + lane];
+    }
     free(memory);
     return 1;
 }

@@ -8,32 +8,52 @@ from __future__ import annotations
 
 import sys
 
+import torch
 from torch import Tensor
 
 from patchad import _mixing
 
-WIDEST_AXIS = sys.maxsize
-"""Axis up to which the forward kernel is used: any."""
-WIDEST_TRAINED = 0
-"""Axis and hidden width up to which the backward kernel is used: there is none."""
+WIDEST_AXIS = WIDEST_TRAINED = sys.maxsize
+"""Axis and hidden width up to which the kernels are used: any."""
 INSTRUCTIONS = _mixing.BEST
 """The instruction set that is used, of those that were compiled: 0 is plain, 1 is AVX2, 2 is AVX-512."""
 
 
-def forward(
-    x: Tensor,
-    out: Tensor,
-    last: bool,
-    weights: tuple[Tensor, ...],
-    *,
-    gelu: bool,
-    precision: str,  # noqa: ARG001 - the GPU's kernels know several
-) -> None:
+def forward(x: Tensor, out: Tensor, last: bool, weights: tuple[Tensor, ...], *, gelu: bool, precision: str) -> None:
     """Mix `(axis, rest)`, `(rest, axis, rest)` or `(rest, axis)`, as `patchad.mixing` sees them, into `out`."""
-    held = [tensor.contiguous() for tensor in weights]
-    sizes, strides = _form(x, last)
-    addresses = tuple(map(Tensor.data_ptr, held))
-    _mixing.forward(x.data_ptr(), out.data_ptr(), addresses, sizes, len(held[1]), strides, last, gelu, INSTRUCTIONS)
+    del precision  # always that of the numbers
+    weights = tuple(tensor.contiguous() for tensor in weights)
+    hidden = len(weights[1])
+    _mixing.forward(INSTRUCTIONS, *_form(x, last), last, _places(*weights), hidden, gelu, x.data_ptr(), out.data_ptr())
+
+
+def backward(
+    x: Tensor, upper: Tensor, lower: Tensor, last: bool, weights: tuple[Tensor, ...], *, gelu: bool, precision: str
+) -> tuple[Tensor, ...]:
+    """Write the gradient of x to `lower`; give those of the weights."""
+    del precision
+    weights = tuple(tensor.contiguous() for tensor in weights)
+    widen, shift, narrow, _ = weights
+    turned = widen.T.contiguous(), narrow.T.contiguous()
+    found = tuple(torch.empty_like(tensor) for tensor in weights)
+    _mixing.backward(
+        INSTRUCTIONS,
+        *_form(x, last),
+        last,
+        _places(*weights),
+        len(shift),
+        gelu,
+        x.data_ptr(),
+        upper.data_ptr(),
+        lower.data_ptr(),
+        _places(*turned),
+        _places(*found),
+    )
+    return found
+
+
+def _places(*tensors: Tensor) -> tuple[int, ...]:
+    return tuple(tensor.data_ptr() for tensor in tensors)
 
 
 def _form(x: Tensor, last: bool) -> tuple[tuple[int, int, int], tuple[int, int]]:
