@@ -106,6 +106,7 @@ INLINE float NAME(density)(float a) {
 }
 
 #define FAR 5.7f
+#define SOME 8 /* rows that are activated at a time */
 
 FUNCTION void NAME(activate)(float *restrict x, size_t count, int gelu) {
     if (gelu)
@@ -135,51 +136,72 @@ FUNCTION void NAME(activate_with_slope)(float *restrict x, float *restrict activ
 
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
 
+/* Write the transpose of rows, number by number. */
+FUNCTION void NAME(turn_slowly)(
+    const float *from, size_t from_stride, size_t rows, size_t columns, float *to, size_t to_stride, const float *add) {
+    for (size_t row = 0; row < rows; row++)
+        for (size_t column = 0; column < columns; column++) {
+            const size_t place = column * to_stride + row;
+            to[place] = from[row * from_stride + column] + (add ? add[place] : 0.0f);
+        }
+}
+
 #if HAS_SHUFFLES
 typedef float NAME(eight) __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* Write the transpose of eight rows of eight, plus what add has there, if anything. */
-INLINE void NAME(turn_eight)(const float *from, size_t from_stride, float *to, size_t to_stride, const float *add) {
+/* Write the transpose of eight rows, eight columns at a time. */
+INLINE void NAME(turn_eight)(
+    const float *from, size_t from_stride, size_t columns, float *to, size_t to_stride, const float *add) {
     NAME(eight) a[8], b[8];
-    UNROLL for (size_t i = 0; i < 8; i++) a[i] = *(const NAME(eight) *)(from + i * from_stride);
-    UNROLL for (size_t i = 0; i < 8; i += 2) { /* pairs of rows, then fours, then eights */
-        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    for (size_t column = 0; column < columns; column += 8) {
+        UNROLL for (size_t i = 0; i < 8; i++) a[i] = *(const NAME(eight) *)(from + i * from_stride);
+        UNROLL for (size_t i = 0; i < 8; i += 2) { /* two rows, then four, then eight */
+            b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+            b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+        }
+        UNROLL for (size_t i = 0; i < 8; i += 2) {
+            const size_t j = i / 2 + i / 4 * 2; /* 0, 1, 4, 5 */
+            a[i] = __builtin_shufflevector(b[j], b[j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[i + 1] = __builtin_shufflevector(b[j], b[j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+        UNROLL for (size_t i = 0; i < 4; i++) {
+            b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+            b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        }
+        UNROLL for (size_t i = 0; i < 8; i++) {
+            if (add) b[i] += *(const NAME(eight) *)(add + i * to_stride);
+            *(NAME(eight) *)(to + i * to_stride) = b[i];
+        }
+        from += 8, to += 8 * to_stride, add = add ? add + 8 * to_stride : 0;
     }
-    UNROLL for (size_t i = 0; i < 8; i += 4) UNROLL for (size_t j = 0; j < 2; j++) {
-        a[i + 2 * j] = __builtin_shufflevector(b[i + j], b[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        a[i + 2 * j + 1] = __builtin_shufflevector(b[i + j], b[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-    UNROLL for (size_t i = 0; i < 4; i++) {
-        b[i] = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        b[i + 4] = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-    UNROLL for (size_t i = 0; i < 8; i++) {
-        if (add) b[i] += *(const NAME(eight) *)(add + i * to_stride);
-        *(NAME(eight) *)(to + i * to_stride) = b[i];
-    }
+}
+
+FUNCTION void NAME(turn_eight_only)(const float *from, size_t from_stride, size_t columns, float *to, size_t to_stride) {
+    NAME(turn_eight)(from, from_stride, columns, to, to_stride, 0);
+}
+
+FUNCTION void NAME(turn_eight_add)(
+    const float *from, size_t from_stride, size_t columns, float *to, size_t to_stride, const float *add) {
+    NAME(turn_eight)(from, from_stride, columns, to, to_stride, add);
 }
 #endif
 
 /* Write the transpose of rows, plus what add has there, if anything. */
 FUNCTION void NAME(turn)(
     const float *from, size_t from_stride, size_t rows, size_t columns, float *to, size_t to_stride, const float *add) {
-    const size_t step = HAS_SHUFFLES ? 8 : 1;
-    for (size_t row = 0; row < rows; row += step)
-        for (size_t column = 0; column < columns; column += step) {
-            const size_t source = row * from_stride + column, target = column * to_stride + row;
+    size_t row = 0, whole = 0;
 #if HAS_SHUFFLES
-            if (row + 8 <= rows && column + 8 <= columns) {
-                NAME(turn_eight)(from + source, from_stride, to + target, to_stride, add ? add + target : 0);
-                continue;
-            }
+    whole = columns / 8 * 8;
+    for (; row + 8 <= rows; row += 8)
+        if (add)
+            NAME(turn_eight_add)(from + row * from_stride, from_stride, whole, to + row, to_stride, add + row);
+        else
+            NAME(turn_eight_only)(from + row * from_stride, from_stride, whole, to + row, to_stride);
 #endif
-            for (size_t r = 0; r < step && row + r < rows; r++)
-                for (size_t c = 0; c < step && column + c < columns; c++) {
-                    const size_t place = target + c * to_stride + r;
-                    to[place] = from[source + r * from_stride + c] + (add ? add[place] : 0.0f);
-                }
-        }
+    NAME(turn_slowly)(from + whole, from_stride, row, columns - whole, to + whole * to_stride, to_stride,
+        add ? add + whole * to_stride : 0);
+    NAME(turn_slowly)(
+        from + row * from_stride, from_stride, rows - row, columns, to + row, to_stride, add ? add + row : 0);
 }
 
 /* Read `count` columns into a tile. */
@@ -191,9 +213,9 @@ INLINE void NAME(read)(const float *x, const struct Form *form, size_t count, fl
     }
     for (size_t k = 0; k < form->axis; k++, tile += lanes) {
         const float *row = x + k * form->stride;
-        size_t lane = 0;
-        for (; lane + WIDTH <= count; lane += WIDTH) NAME(store)(tile + lane, NAME(load)(row + lane));
-        for (; lane < lanes; lane++) tile[lane] = lane < count ? row[lane] : 0.0f;
+        UNROLL for (size_t lane = 0; lane < LANES; lane += WIDTH)
+            if (lane + WIDTH <= count) NAME(store)(tile + lane, NAME(load)(row + lane));
+        for (size_t lane = count / WIDTH * WIDTH; lane < lanes; lane++) tile[lane] = lane < count ? row[lane] : 0.0f;
     }
 }
 
@@ -243,6 +265,8 @@ FUNCTION void NAME(norm)(float *tile, size_t axis, size_t lanes, float *scale) {
         NAME(norm_vectors)(tile, axis, 1, scale);
 }
 
+INLINE struct Tile NAME(tile)(const struct Form *form, size_t number) { return tile_of(form, number, LANES, WIDTH); }
+
 /* -- forward ------------------------------------------------------------------------------------------------------- */
 
 FUNCTION int NAME(forward)(const struct Form *form, const struct Weights *weights, const float *x, float *out) {
@@ -251,22 +275,26 @@ FUNCTION int NAME(forward)(const struct Form *form, const struct Weights *weight
     if (!memory) return 0;
     float *normal = memory, *inner = normal + axis * LANES, *result = inner + hidden * LANES,
           *scale = result + axis * LANES;
-    for (size_t outer = 0; outer < form->outers; outer++)
-        for (size_t first = 0; first < form->inners; first += LANES) {
-            const size_t place = outer * form->outer_stride + first * (form->last ? form->stride : 1);
-            const size_t count = form->inners - first < LANES ? form->inners - first : LANES;
-            const size_t lanes = (count + WIDTH - 1) / WIDTH * WIDTH;
-            const int straight = !form->last && count == lanes; /* the product may write to the tensor itself */
-            NAME(read)(x + place, form, count, normal, lanes);
-            NAME(norm)(normal, axis, lanes, scale);
-            NAME(product)(&(struct Product){
-                weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, inner, lanes});
-            NAME(activate)(inner, hidden * lanes, weights->gelu);
-            NAME(product)(&(struct Product){
-                weights->narrow, hidden, axis, hidden, lanes, inner, lanes, weights->bias, straight ? x + place : 0,
-                straight ? out + place : result, straight ? form->stride : lanes});
-            if (!straight) NAME(write)(result, lanes, form, count, out + place, x + place);
+    struct Tile tile = NAME(tile)(form, 0), next;
+    for (size_t number = 0; tile.count; number++, tile = next) {
+        next = NAME(tile)(form, number + 1);
+        const size_t lanes = tile.lanes;
+        const int straight = !form->last && tile.count == lanes; /* the product may write to the tensor itself */
+        NAME(read)(x + tile.place, form, tile.count, normal, lanes);
+        NAME(norm)(normal, axis, lanes, scale);
+        NAME(product)(&(struct Product){
+            weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, inner, lanes});
+        for (size_t h = 0; h < hidden; h += SOME) {
+            const size_t some = hidden - h < SOME ? hidden - h : SOME;
+            ask_for(x, form, next, h * axis / hidden, (h + some) * axis / hidden);
+            if (out != x) ask_for(out, form, tile, h * axis / hidden, (h + some) * axis / hidden);
+            NAME(activate)(inner + h * lanes, some * lanes, weights->gelu);
         }
+        NAME(product)(&(struct Product){
+            weights->narrow, hidden, axis, hidden, lanes, inner, lanes, weights->bias, straight ? x + tile.place : 0,
+            straight ? out + tile.place : result, straight ? form->stride : lanes});
+        if (!straight) NAME(write)(result, lanes, form, tile.count, out + tile.place, x + tile.place);
+    }
     free(memory);
     return 1;
 }
@@ -316,29 +344,34 @@ FUNCTION int NAME(backward)(const struct Form *form, const struct Weights *weigh
           *of_bias = passed + axis * LANES, *before = of_bias + axis * LANES, *active = before + hidden * LANES,
           *inner = active + hidden * LANES, *of_shift = inner + hidden * LANES, *turned = of_shift + hidden * LANES,
           *scale = turned + spread * LANES, *of_narrow = scale + LANES, *of_widen = of_narrow + axis * spread;
-    for (size_t outer = 0; outer < form->outers; outer++)
-        for (size_t first = 0; first < form->inners; first += LANES) {
-            const size_t place = outer * form->outer_stride + first * (form->last ? form->stride : 1);
-            const size_t count = form->inners - first < LANES ? form->inners - first : LANES;
-            const size_t lanes = (count + WIDTH - 1) / WIDTH * WIDTH;
-            NAME(read)(x + place, form, count, normal, lanes);
-            NAME(norm)(normal, axis, lanes, scale);
-            NAME(product)(&(struct Product){
-                weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, before, lanes});
-            NAME(activate_with_slope)(before, active, hidden * lanes, weights->gelu);
-            NAME(read)(upper + place, form, count, above, lanes);
-            NAME(add_products)(of_narrow, above, axis, active, hidden, spread, lanes, count, turned);
-            NAME(product)(&(struct Product){
-                found->narrow_turned, axis, hidden, axis, lanes, above, lanes, 0, 0, inner, lanes});
-            for (size_t i = 0; i < hidden * lanes; i++) inner[i] *= before[i];
-            NAME(add_products)(of_widen, normal, axis, inner, hidden, spread, lanes, count, turned);
-            NAME(product)(&(struct Product){
-                found->widen_turned, hidden, axis, hidden, lanes, inner, lanes, 0, 0, passed, lanes});
-            NAME(norm_backward)(passed, normal, above, scale, axis, lanes);
-            NAME(write)(passed, lanes, form, count, lower + place, 0);
-            for (size_t k = 0; k < axis; k++) NAME(gather)(of_bias + k * LANES, above + k * lanes, lanes);
-            for (size_t h = 0; h < hidden; h++) NAME(gather)(of_shift + h * LANES, inner + h * lanes, lanes);
+    struct Tile tile = NAME(tile)(form, 0), next;
+    for (size_t number = 0; tile.count; number++, tile = next) {
+        next = NAME(tile)(form, number + 1);
+        const size_t lanes = tile.lanes, count = tile.count;
+        NAME(read)(x + tile.place, form, count, normal, lanes);
+        NAME(read)(upper + tile.place, form, count, above, lanes);
+        NAME(norm)(normal, axis, lanes, scale);
+        NAME(product)(&(struct Product){
+            weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, before, lanes});
+        for (size_t h = 0; h < hidden; h += SOME) {
+            const size_t some = hidden - h < SOME ? hidden - h : SOME;
+            ask_for(x, form, next, h * axis / hidden, (h + some) * axis / hidden);
+            ask_for(upper, form, next, h * axis / hidden, (h + some) * axis / hidden);
+            ask_for(lower, form, tile, h * axis / hidden, (h + some) * axis / hidden);
+            NAME(activate_with_slope)(before + h * lanes, active + h * lanes, some * lanes, weights->gelu);
         }
+        NAME(add_products)(of_narrow, above, axis, active, hidden, spread, lanes, count, turned);
+        NAME(product)(
+            &(struct Product){found->narrow_turned, axis, hidden, axis, lanes, above, lanes, 0, 0, inner, lanes});
+        for (size_t i = 0; i < hidden * lanes; i++) inner[i] *= before[i];
+        NAME(add_products)(of_widen, normal, axis, inner, hidden, spread, lanes, count, turned);
+        NAME(product)(
+            &(struct Product){found->widen_turned, hidden, axis, hidden, lanes, inner, lanes, 0, 0, passed, lanes});
+        NAME(norm_backward)(passed, normal, above, scale, axis, lanes);
+        NAME(write)(passed, lanes, form, count, lower + tile.place, 0);
+        for (size_t k = 0; k < axis; k++) NAME(gather)(of_bias + k * LANES, above + k * lanes, lanes);
+        for (size_t h = 0; h < hidden; h++) NAME(gather)(of_shift + h * LANES, inner + h * lanes, lanes);
+    }
     for (size_t k = 0; k < axis; k++) {
         found->bias[k] = 0;
         for (size_t lane = 0; lane < LANES; lane++) found->bias[k] += of_bias[k * LANES + lane];
@@ -360,4 +393,5 @@ FUNCTION int NAME(backward)(const struct Form *form, const struct Weights *weigh
 #undef FUNCTION
 #undef ROWS_ARE
 #undef FAR
+#undef SOME
 #undef vector
