@@ -19,6 +19,9 @@ INLINE vector NAME(load)(const float *from) { return *(const vector *)from; }
 
 INLINE void NAME(store)(float *to, vector value) { *(vector *)to = value; }
 
+/* A vector of one value; adding it to zeros would not do, as that turns -0 into 0 and is not optimised away. */
+INLINE vector NAME(all)(float value) { return value - (vector){0}; }
+
 /* -- products ------------------------------------------------------------------------------------------------------ */
 
 /* out = matrix times in, plus a number for each row (start) and a tile (add) where given. The counts of rows and
@@ -27,11 +30,11 @@ INLINE void NAME(block)(const size_t rows, const size_t vectors, const struct Pr
     const float *matrix = p->matrix + row * p->matrix_stride, *in = p->in + column;
     vector sums[ROWS][VECTORS], columns[VECTORS];
     UNROLL for (size_t r = 0; r < rows; r++)
-        UNROLL for (size_t v = 0; v < vectors; v++) sums[r][v] = (vector){0} + (p->start ? p->start[row + r] : 0.0f);
+        UNROLL for (size_t v = 0; v < vectors; v++) sums[r][v] = NAME(all)(p->start ? p->start[row + r] : 0.0f);
     for (size_t k = 0; k < p->depth; k++) {
         UNROLL for (size_t v = 0; v < vectors; v++) columns[v] = NAME(load)(in + v * WIDTH);
         UNROLL for (size_t r = 0; r < rows; r++) {
-            vector weight = (vector){0} + matrix[r * p->matrix_stride + k];
+            const vector weight = NAME(all)(matrix[r * p->matrix_stride + k]);
             UNROLL for (size_t v = 0; v < vectors; v++) sums[r][v] += weight * columns[v];
         }
         in += p->in_stride;
