@@ -12,7 +12,7 @@ setup(
         Extension(
             "patchad._mixing",
             ["src/patchad/_mixing.c"],
-            depends=["src/patchad/_mixing_kernels.h"],
+            depends=["src/patchad/_mixing_kernels.h", "src/patchad/_distance_kernels.h"],
             extra_compile_args=FLAGS,
             optional=True,
             py_limited_api=True,

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from patchad import mixing
+from patchad import mixing, objective
 from patchad.mixing import Part, fold, mix
+from patchad.objective import DISTANCES
 
 SHAPE = (5, 7, 3, 4)
 AXES = (0, 1, 3)
@@ -56,9 +57,10 @@ def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: 
 def kernels(request, monkeypatch):
     """Work on single precision with the compiled kernels, and without."""
     if request.param == "torch":
-        monkeypatch.setattr(mixing, "_kernels", lambda x: None)
+        for module in (mixing, objective):
+            monkeypatch.setattr(module, "kernels_for", lambda x: None)
         return
-    if mixing._kernels(torch.zeros(1)) is None and os.environ.get("PATCHAD_NATIVE") != "required":
+    if mixing.kernels_for(torch.zeros(1)) is None and os.environ.get("PATCHAD_NATIVE") != "required":
         pytest.skip("patchad was installed without a C compiler")
     from patchad import _mixing, mixing_native
 
@@ -66,7 +68,7 @@ def kernels(request, monkeypatch):
     if asked > _mixing.BEST:
         pytest.skip(f"this machine has no {request.param}")
     monkeypatch.setattr(mixing_native, "INSTRUCTIONS", asked)
-    assert mixing._kernels(torch.zeros(1)) is mixing_native
+    assert mixing.kernels_for(torch.zeros(1)) is mixing_native
 
 
 def as_good_as_single(found: torch.Tensor, exact: torch.Tensor) -> None:
@@ -147,11 +149,11 @@ def test_without_the_compiled_part_torch_does_the_work(monkeypatch, caplog):
     monkeypatch.delitem(sys.modules, "patchad.mixing_native", raising=False)
     for name in ("_mixing", "mixing_native"):
         monkeypatch.delattr(f"patchad.{name}", raising=False)
-    mixing._kernels_for.cache_clear()
+    mixing._loaded.cache_clear()
     with caplog.at_level(logging.INFO):
-        assert mixing._kernels(torch.zeros(1)) is None
+        assert mixing.kernels_for(torch.zeros(1)) is None
     assert "without a C compiler" in caplog.text
-    mixing._kernels_for.cache_clear()
+    mixing._loaded.cache_clear()
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -187,3 +189,35 @@ def test_large_means_do_not_eat_small_differences(kernels):
     single = mixed(x.detach().float(), 0, [part.float() for part in modules], "gelu") - x.detach().float()
     rounding = 1000 * 2.0**-23 / 1e-2  # what single precision leaves of the differences in x
     torch.testing.assert_close(single.double(), exact, rtol=0, atol=5 * rounding)
+
+
+@pytest.mark.parametrize("distance", ["kl", "l2"])
+@pytest.mark.parametrize(
+    "sizes",  # channels, patches, steps, batch, features
+    [(51, 20, 3, 32, 16), (3, 20, 5, 1, 16), (1, 35, 3, 9, 40), (2, 1, 1, 1, 1), (2, 3, 40, 7, 5), (2, 40, 2, 17, 9)],
+)
+def test_the_distances_of_all_pairs_are_as_good_as_they_can_be(sizes, distance, kernels):
+    channels, patches, steps, batch, features = sizes
+    torch.manual_seed(0)
+    views = 5 * torch.randn(channels, patches + steps, batch, features)
+    inter, intra = views[:, :patches], views[:, patches:]
+    measure = DISTANCES[distance]
+    exact = measure(inter.double(), intra.double())
+    torch.testing.assert_close(measure(inter, intra).double(), exact, rtol=1e-5, atol=1e-6)
+    pooled = inter.mean(0, keepdim=True), intra.mean(0, keepdim=True)
+    exact = measure(*(view.double() for view in pooled))
+    torch.testing.assert_close(measure(*pooled).double(), exact, rtol=1e-5, atol=1e-6)
+
+
+def test_small_distances_do_not_cancel(kernels):
+    intra = torch.randn(2, 3, 20, 16)
+    inter = intra[:, :1] + 1e-3 * torch.randn(2, 1, 20, 16)
+    exact = DISTANCES["kl"](inter.double(), intra.double())[:, :, 0]
+    found = DISTANCES["kl"](inter, intra)[:, :, 0]
+    torch.testing.assert_close(found.double(), exact, rtol=2e-3, atol=0)
+
+
+def test_distances_have_a_gradient(kernels):
+    inter, intra = torch.randn(2, 3, 4, 5, requires_grad=True), torch.randn(2, 2, 4, 5)
+    DISTANCES["kl"](inter, intra).sum().backward()
+    assert inter.grad is not None

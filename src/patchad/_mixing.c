@@ -7,6 +7,8 @@
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +43,13 @@ struct Product {
     const float *start, *add;
     float *out;
     size_t out_stride;
+};
+
+/* Two views of some windows, `(channel, place, batch, feature)`, dense but for the channels. */
+struct Views {
+    size_t channels, patches, steps, batch, features;
+    size_t inter_stride, intra_stride; /* from channel to channel */
+    int softmax;                       /* compare distributions over the features, or, if not, the features */
 };
 
 /* Some columns of a tensor. */
@@ -174,9 +183,27 @@ static PyObject *backward(PyObject *module, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
+static PyObject *distances(PyObject *module, PyObject *arguments) {
+    struct Views views;
+    const float *inter, *intra;
+    float *out;
+    int set, done;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "i(nnnnn)(nn)pKKK", &set, &views.channels, &views.patches, &views.steps,
+            &views.batch, &views.features, &views.inter_stride, &views.intra_stride, &views.softmax, &inter, &intra,
+            &out))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    done = CHOSEN(distances, set)(&views, inter, intra, out);
+    Py_END_ALLOW_THREADS
+    if (!done) return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"forward", forward, METH_VARARGS, "Mix a tensor into another, given addresses, sizes and strides."},
     {"backward", backward, METH_VARARGS, "Write the gradients of x and of the weights, likewise."},
+    {"distances", distances, METH_VARARGS, "Write the distance of every patch to every step, likewise."},
     {NULL, NULL, 0, NULL},
 };
 

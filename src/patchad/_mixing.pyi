@@ -27,3 +27,13 @@ def backward(
     found: tuple[int, ...],
     /,
 ) -> None: ...
+def distances(
+    instructions: int,
+    sizes: tuple[int, int, int, int, int],
+    strides: tuple[int, int],
+    softmax: bool,
+    inter: int,
+    intra: int,
+    out: int,
+    /,
+) -> None: ...

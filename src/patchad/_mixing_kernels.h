@@ -391,6 +391,8 @@ FUNCTION int NAME(backward)(const struct Form *form, const struct Weights *weigh
     return 1;
 }
 
+#include "_distance_kernels.h"
+
 #undef LANES
 #undef INLINE
 #undef FUNCTION

@@ -75,7 +75,7 @@ def mix(x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Ac
         return mixed
     if torch.compiler.is_exporting():
         return _out_of_place(x, axis, parts, activation)
-    last, kernels = axis == 3, _kernels(x)
+    last, kernels = axis == 3, kernels_for(x)
     for part in parts:
         seen = _seen(x, axis, part.start, part.stop)
         if kernels is not None and part.weights.widen.shape[1] <= kernels.WIDEST_AXIS:
@@ -105,14 +105,14 @@ def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activ
     return torch.cat(found, dim=1)
 
 
-def _kernels(x: Tensor) -> Any:
+def kernels_for(x: Tensor) -> Any:
     """Give the module with kernels for x, or None where it is left to torch."""
     known = x.dtype == torch.float32 and x.device.type in MISSING and not torch.compiler.is_exporting()
-    return _kernels_for(x.device.type) if known else None
+    return _loaded(x.device.type) if known else None
 
 
 @functools.cache
-def _kernels_for(device: str) -> Any:
+def _loaded(device: str) -> Any:
     try:
         if device == "cuda":
             from patchad import mixing_triton as kernels
@@ -182,7 +182,7 @@ class _Mix(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, axis: int, bounds: list[tuple[int, int]], activation: Activation, *weights: Tensor
     ) -> Tensor:
-        ctx.axis, ctx.bounds, ctx.activation, ctx.kernels = axis, bounds, activation, _kernels(x)
+        ctx.axis, ctx.bounds, ctx.activation, ctx.kernels = axis, bounds, activation, kernels_for(x)
         last, gelu = axis == 3, activation == "gelu"
         mixed = torch.empty_like(x)
         saved: list[Tensor] = []

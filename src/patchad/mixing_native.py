@@ -1,4 +1,4 @@
-"""The mixers' arithmetic on a CPU: one pass over the tensor, tile by tile, in C.
+"""The mixers' arithmetic on a CPU, and that of comparing views: one pass over a tensor, tile by tile, in C.
 
 Importing this module needs the compiled `_mixing`, which an installation builds where it finds a C compiler.
 `patchad.mixing` says what is computed. A call works on one core; `patchad.threads` runs several side by side.
@@ -50,6 +50,21 @@ def backward(
         _places(*found),
     )
     return found
+
+
+def distances(inter: Tensor, intra: Tensor, *, softmax: bool) -> Tensor:
+    """Give the distance of every pair of a patch and a step, `(c, n, p, b)`, from `(c, n, b, d)` and `(c, p, b, d)`.
+
+    It is sum_d (a_n - a_p)(b_n - b_p): of the softmax over features and its logarithm, or, twice, of the features over
+    the root of their number.
+    """
+    inter, intra = (view if view[0].is_contiguous() else view.contiguous() for view in (inter, intra))
+    channels, patches, batch, features = inter.shape
+    steps = intra.shape[1]
+    out = inter.new_empty(channels, patches, steps, batch)
+    sizes, strides = (channels, patches, steps, batch, features), (inter.stride(0), intra.stride(0))
+    _mixing.distances(INSTRUCTIONS, sizes, strides, softmax, inter.data_ptr(), intra.data_ptr(), out.data_ptr())
+    return out
 
 
 def _places(*tensors: Tensor) -> tuple[int, ...]:

@@ -211,13 +211,15 @@ class Scale(nn.Module):
             dim=1,
         )[..., None, None]
         overwritten = not torch.is_grad_enabled()
-        views = embedded
-        total = torch.zeros_like(embedded)
-        for layer, weight in zip(self.layers, weights, strict=True):
+        views = total = embedded
+        for number, (layer, weight) in enumerate(zip(self.layers, weights, strict=True)):
             if self.config.layers_mode == "parallel":
                 views = embedded.clone() if overwritten else embedded
             views = layer(views)
-            total = total.addcmul_(views, weight) if overwritten else torch.addcmul(total, views, weight)
+            if number == 0:
+                total = views * weight
+            else:
+                total = total.addcmul_(views, weight) if overwritten else torch.addcmul(total, views, weight)
         return total
 
 
