@@ -55,28 +55,21 @@ struct Views {
 /* Some columns of a tensor. */
 struct Tile {
     size_t place; /* of the first, from the tensor's start */
-    size_t count; /* of those that there are: 0 after the last tile */
+    size_t count; /* of those that there are */
     size_t lanes; /* of those that are computed: whole vectors */
 };
 
-/* The tile of this number, if tiles have at most `most` columns and vectors `width`. */
+/* How many tiles of at most `most` columns a tensor has. */
+static inline size_t tiles_of(const struct Form *form, size_t most) {
+    return form->outers * ((form->inners + most - 1) / most);
+}
+
+/* One of them, where vectors have `width` columns. */
 static inline struct Tile tile_of(const struct Form *form, size_t number, size_t most, size_t width) {
     const size_t across = (form->inners + most - 1) / most, first = number % across * most;
     const size_t left = form->inners - first, count = left < most ? left : most;
-    if (number >= across * form->outers) return (struct Tile){0, 0, 0};
     const size_t place = number / across * form->outer_stride + first * (form->last ? form->stride : 1);
     return (struct Tile){place, count, (count + width - 1) / width * width};
-}
-
-/* Ask for a share of the rows of a tile, so that they are near when they are needed. Where the axis is the last, a tile
-   is in one piece, and the machine sees by itself what comes next. */
-static inline void ask_for(const float *x, const struct Form *form, struct Tile tile, size_t from, size_t to) {
-    if (!form->last && tile.count)
-        for (size_t row = from; row < to; row++) {
-            const float *start = x + tile.place + row * form->stride;
-            for (size_t lane = 0; lane < tile.count; lane += 16) __builtin_prefetch(start + lane, 0, 2);
-            __builtin_prefetch(start + tile.count - 1, 0, 2);
-        }
 }
 
 /* Memory for some numbers, at the beginning of a cache line. */

@@ -109,7 +109,6 @@ INLINE float NAME(density)(float a) {
 }
 
 #define FAR 5.7f
-#define SOME 8 /* rows that are activated at a time */
 
 FUNCTION void NAME(activate)(float *restrict x, size_t count, int gelu) {
     if (gelu)
@@ -268,8 +267,6 @@ FUNCTION void NAME(norm)(float *tile, size_t axis, size_t lanes, float *scale) {
         NAME(norm_vectors)(tile, axis, 1, scale);
 }
 
-INLINE struct Tile NAME(tile)(const struct Form *form, size_t number) { return tile_of(form, number, LANES, WIDTH); }
-
 /* -- forward ------------------------------------------------------------------------------------------------------- */
 
 FUNCTION int NAME(forward)(const struct Form *form, const struct Weights *weights, const float *x, float *out) {
@@ -278,21 +275,15 @@ FUNCTION int NAME(forward)(const struct Form *form, const struct Weights *weight
     if (!memory) return 0;
     float *normal = memory, *inner = normal + axis * LANES, *result = inner + hidden * LANES,
           *scale = result + axis * LANES;
-    struct Tile tile = NAME(tile)(form, 0), next;
-    for (size_t number = 0; tile.count; number++, tile = next) {
-        next = NAME(tile)(form, number + 1);
+    for (size_t number = 0; number < tiles_of(form, LANES); number++) {
+        const struct Tile tile = tile_of(form, number, LANES, WIDTH);
         const size_t lanes = tile.lanes;
         const int straight = !form->last && tile.count == lanes; /* the product may write to the tensor itself */
         NAME(read)(x + tile.place, form, tile.count, normal, lanes);
         NAME(norm)(normal, axis, lanes, scale);
         NAME(product)(&(struct Product){
             weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, inner, lanes});
-        for (size_t h = 0; h < hidden; h += SOME) {
-            const size_t some = hidden - h < SOME ? hidden - h : SOME;
-            ask_for(x, form, next, h * axis / hidden, (h + some) * axis / hidden);
-            if (out != x) ask_for(out, form, tile, h * axis / hidden, (h + some) * axis / hidden);
-            NAME(activate)(inner + h * lanes, some * lanes, weights->gelu);
-        }
+        NAME(activate)(inner, hidden * lanes, weights->gelu);
         NAME(product)(&(struct Product){
             weights->narrow, hidden, axis, hidden, lanes, inner, lanes, weights->bias, straight ? x + tile.place : 0,
             straight ? out + tile.place : result, straight ? form->stride : lanes});
@@ -347,22 +338,15 @@ FUNCTION int NAME(backward)(const struct Form *form, const struct Weights *weigh
           *of_bias = passed + axis * LANES, *before = of_bias + axis * LANES, *active = before + hidden * LANES,
           *inner = active + hidden * LANES, *of_shift = inner + hidden * LANES, *turned = of_shift + hidden * LANES,
           *scale = turned + spread * LANES, *of_narrow = scale + LANES, *of_widen = of_narrow + axis * spread;
-    struct Tile tile = NAME(tile)(form, 0), next;
-    for (size_t number = 0; tile.count; number++, tile = next) {
-        next = NAME(tile)(form, number + 1);
+    for (size_t number = 0; number < tiles_of(form, LANES); number++) {
+        const struct Tile tile = tile_of(form, number, LANES, WIDTH);
         const size_t lanes = tile.lanes, count = tile.count;
         NAME(read)(x + tile.place, form, count, normal, lanes);
         NAME(read)(upper + tile.place, form, count, above, lanes);
         NAME(norm)(normal, axis, lanes, scale);
         NAME(product)(&(struct Product){
             weights->widen, axis, hidden, axis, lanes, normal, lanes, weights->shift, 0, before, lanes});
-        for (size_t h = 0; h < hidden; h += SOME) {
-            const size_t some = hidden - h < SOME ? hidden - h : SOME;
-            ask_for(x, form, next, h * axis / hidden, (h + some) * axis / hidden);
-            ask_for(upper, form, next, h * axis / hidden, (h + some) * axis / hidden);
-            ask_for(lower, form, tile, h * axis / hidden, (h + some) * axis / hidden);
-            NAME(activate_with_slope)(before + h * lanes, active + h * lanes, some * lanes, weights->gelu);
-        }
+        NAME(activate_with_slope)(before, active, hidden * lanes, weights->gelu);
         NAME(add_products)(of_narrow, above, axis, active, hidden, spread, lanes, count, turned);
         NAME(product)(
             &(struct Product){found->narrow_turned, axis, hidden, axis, lanes, above, lanes, 0, 0, inner, lanes});
@@ -398,5 +382,4 @@ FUNCTION int NAME(backward)(const struct Form *form, const struct Weights *weigh
 #undef FUNCTION
 #undef ROWS_ARE
 #undef FAR
-#undef SOME
 #undef vector

@@ -25,9 +25,9 @@ from patchad.threads import side_by_side
 from patchad.training import Goal
 from patchad.windows import Fold, Folder, blocks, shrink_window, views
 
-CACHED_VALUES = 1_000_000
+CACHED_VALUES = 650_000
 """Values of both views of some windows, up to which a core is quickest."""
-WORTH_TWO_CORES = 300_000
+WORTH_TWO_CORES = 160_000
 """Values of both views of a batch over which two cores train sooner than one."""
 Runtime = Callable[[FloatArray], tuple[FloatArray, ...]]
 """What speaks in place of net and memory: residual, discrepancy and, where there is a memory, the distances to it."""
@@ -247,13 +247,12 @@ class PatchAD(NeuralDetector):
 
     def _scored_at_once(self) -> int:
         """Give how many windows a core scores at once: as many as its nearer memory holds."""
-        return min(max(int(CACHED_VALUES / self._values()), 1), 256)
+        return min(max(int(CACHED_VALUES / self._values()), 1), 512)
 
     def _trained_at_once(self) -> int:
         """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores."""
-        parts = math.ceil(self.batch_size * self._values() / CACHED_VALUES)
-        if parts == 1 and self.batch_size * self._values() > WORTH_TWO_CORES:
-            parts = 2
+        values = self.batch_size * self._values()
+        parts = 2 * math.ceil(values / (2 * CACHED_VALUES)) if values > WORTH_TWO_CORES else 1
         return math.ceil(self.batch_size / parts)
 
     def _together(self) -> int:
