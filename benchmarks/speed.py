@@ -67,7 +67,7 @@ class Case:
 
         if self.device.type == "cuda":
             return lambda: some(windows)
-        return lambda: side_by_side(some, torch.split(windows, self.detector._scored_at_once()))
+        return lambda: side_by_side(some, self.detector._apart(windows))
 
     def score_plain(self, size: int) -> Callable[[], object]:
         """Give a call that scores `size` windows module by module."""

@@ -249,6 +249,12 @@ class PatchAD(NeuralDetector):
         """Give how many windows a core scores at once: as many as its nearer memory holds."""
         return min(max(int(CACHED_VALUES / self._values()), 1), 512)
 
+    def _apart(self, windows: Tensor) -> Sequence[Tensor]:
+        """Cut windows into parts for one core each, an even number of the same size."""
+        most = self._scored_at_once()
+        parts = 2 * math.ceil(len(windows) / (2 * most)) if len(windows) > most else 1
+        return torch.split(windows, math.ceil(len(windows) / parts))
+
     def _trained_at_once(self) -> int:
         """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores."""
         values = self.batch_size * self._values()
@@ -335,7 +341,7 @@ class PatchAD(NeuralDetector):
         """Give the evidence of many windows, a few at a time on each core."""
         if self.device_.type != "cpu":
             return self._evidence(windows, steps)
-        parts = side_by_side(lambda some: self._evidence(some, steps), torch.split(windows, self._scored_at_once()))
+        parts = side_by_side(lambda some: self._evidence(some, steps), self._apart(windows))
         return tuple(np.concatenate(found) for found in zip(*parts, strict=True))
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
@@ -367,8 +373,7 @@ class PatchAD(NeuralDetector):
                 said = torch.stack([out.reconstruction for out in outputs]).mean(0).cpu().numpy()
             middle.add(block, said)
             reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))
-        asked = slice(rows.start - start, rows.stop - start)
-        scaler = self.scaler_
+        asked, scaler = slice(rows.start - start, rows.stop - start), self.scaler_
         return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
 
     def use_graph(self, graph: Runtime) -> Self:

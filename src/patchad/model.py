@@ -85,7 +85,8 @@ class Mixer(nn.Module):
         """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
         if torch.is_grad_enabled() or torch.compiler.is_exporting():
             return fold(self.norm, self.widen, self.narrow)
-        now = tuple(parameter._version for parameter in self.parameters())  # noqa: SLF001 - torch has no other way
+        held = [one for part in (self.norm, self.widen, self.narrow) for one in (part.weight, part.bias)]
+        now = tuple(one._version for one in held)  # noqa: SLF001 - torch has no other way
         key = (self.widen.weight.data_ptr(), *now)
         if self._kept is None or self._kept[0] != key:
             self._kept = (key, fold(self.norm, self.widen, self.narrow))
