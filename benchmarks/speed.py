@@ -66,7 +66,7 @@ class Case:
                 return self.detector._said(part, self.steps, self.reconstruct)
 
         if self.device.type == "cpu":
-            return lambda: side_by_side(some, torch.split(windows, self.detector._scored_at_once()))
+            return lambda: side_by_side(some, self.detector._apart(windows))
         if size * self.detector._values() > RECORDED_VALUES:
             return lambda: some(windows)
         replayed = Recorded(self.detector._said, after=2)

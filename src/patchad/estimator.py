@@ -26,9 +26,9 @@ from patchad.threads import side_by_side
 from patchad.training import Goal
 from patchad.windows import Fold, Folder, blocks, shrink_window
 
-CACHED_VALUES = 1_000_000
+CACHED_VALUES = 650_000
 """Values of both views of some windows, up to which a core is quickest."""
-WORTH_TWO_CORES = 300_000
+WORTH_TWO_CORES = 160_000
 """Values of both views of a batch over which two cores train sooner than one."""
 RECORDED_VALUES = 10_000_000
 """Values of both views of some windows, up to which a GPU replays their scoring: launches cost it more than numbers."""
@@ -250,13 +250,18 @@ class PatchAD(NeuralDetector):
 
     def _scored_at_once(self) -> int:
         """Give how many windows a core scores at once: as many as its nearer memory holds."""
-        return min(max(int(CACHED_VALUES / self._values()), 1), 256)
+        return min(max(int(CACHED_VALUES / self._values()), 1), 512)
+
+    def _apart(self, windows: Tensor) -> Sequence[Tensor]:
+        """Cut windows into parts for one core each, an even number of the same size."""
+        most = self._scored_at_once()
+        parts = 2 * math.ceil(len(windows) / (2 * most)) if len(windows) > most else 1
+        return torch.split(windows, math.ceil(len(windows) / parts))
 
     def _trained_at_once(self) -> int:
         """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores."""
-        parts = math.ceil(self.batch_size * self._values() / CACHED_VALUES)
-        if parts == 1 and self.batch_size * self._values() > WORTH_TWO_CORES:
-            parts = 2
+        values = self.batch_size * self._values()
+        parts = 2 * math.ceil(values / (2 * CACHED_VALUES)) if values > WORTH_TWO_CORES else 1
         return math.ceil(self.batch_size / parts)
 
     def _together(self) -> int:
@@ -333,12 +338,12 @@ class PatchAD(NeuralDetector):
 
         @torch.inference_mode()
         def said(some: Tensor) -> tuple[Tensor, ...]:
-            small = len(some) * self._values() <= RECORDED_VALUES
-            return (self._replayed if small else self._said)(some, steps, reconstruct)
+            say = self._replayed if len(some) * self._values() <= RECORDED_VALUES else self._said
+            return say(some, steps, reconstruct)
 
         if self.device_.type != "cpu":
             return said(windows.to(self.device_))
-        parts = side_by_side(said, torch.split(windows, self._scored_at_once()))
+        parts = side_by_side(said, self._apart(windows))
         return tuple(torch.cat(found) for found in zip(*parts, strict=True))
 
     def _judge(self, windows: Any, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
@@ -372,9 +377,8 @@ class PatchAD(NeuralDetector):
                 said = torch.stack([out.reconstruction for out in outputs]).mean(0).cpu().numpy()
             middle.add(block, said)
             reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))
-        asked = slice(rows.start - start, rows.stop - start)
-        mean, spread = self.scaler_.mean, self.scaler_.spread
-        return middle.result()[asked] * spread + mean, reach.result()[asked] * spread
+        asked, scaler = slice(rows.start - start, rows.stop - start), self.scaler_
+        return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
 
     def use_graph(self, graph: Runtime) -> Self:
         """Score with an exported graph, as `patchad.export` makes it, in place of net and memory."""

@@ -22,6 +22,8 @@ GRADIENTS = "tf32"
 """How a GPU multiplies for gradients: ten bits are far more than two batches have in common."""
 EPSILON = 1e-5
 """Added to the variance, as LayerNorm does."""
+MISSING = {"cuda": "triton is not installed", "cpu": "patchad was installed without a C compiler"}
+"""Why a device that has kernels may be without them."""
 Activation = Literal["gelu", "relu"]
 
 
@@ -40,7 +42,7 @@ class Folded(NamedTuple):
 
 def fold(norm: nn.LayerNorm, widen: nn.Linear, narrow: nn.Linear) -> Folded:
     """Bring the weights of a mixer into the form that `mix` takes."""
-    if _kernels(widen.weight) is not None:
+    if _gpu_kernels(widen.weight) is not None:
         first, shift = _Fold.apply(norm.weight, norm.bias, widen.weight, widen.bias)  # type: ignore[no-untyped-call]
         return Folded(first, shift, narrow.weight, narrow.bias)
     shift = torch.addmv(widen.bias, widen.weight, norm.bias)
@@ -53,13 +55,13 @@ class _Fold(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(scale, offset, matrix)
-        folded: tuple[Tensor, Tensor] = _kernels(matrix).fold(scale, offset, matrix, bias)
+        folded: tuple[Tensor, Tensor] = _gpu_kernels(matrix).fold(scale, offset, matrix, bias)
         return folded
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         of_widen, of_shift = (gradient.contiguous() for gradient in gradients)
-        return *_kernels(of_widen).unfold(*ctx.saved_tensors, of_widen, of_shift), of_shift
+        return *_gpu_kernels(of_widen).unfold(*ctx.saved_tensors, of_widen, of_shift), of_shift
 
 
 class Part(NamedTuple):
@@ -93,9 +95,9 @@ def mix(
         weights = [tensor for part in parts for tensor in part.weights]
         mixed: Tensor = _Mix.apply(x, axis, bounds, activation, *weights)  # type: ignore[no-untyped-call]
         return mixed
-    last, kernels = axis == 3, _kernels(x)
     if torch.compiler.is_exporting():
         return _out_of_place(x, axis, parts, activation)
+    last, kernels = axis == 3, kernels_for(x)
     mixed = torch.empty_like(x) if keep else x
     for part in parts:
         seen, out = _seen(x, axis, part.start, part.stop), _seen(mixed, axis, part.start, part.stop)
@@ -110,7 +112,7 @@ def mix(
 
 def weigh(views: Sequence[Tensor], weights: Tensor) -> Tensor:
     """Sum `(c, n, b, d)` tensors, each with its weights `(n,)`; all those are `(layer, n)`."""
-    if _kernels(views[0]) is not None:
+    if _gpu_kernels(views[0]) is not None:
         weighed: Tensor = _Weigh.apply(weights, *views)  # type: ignore[no-untyped-call]
         return weighed
     total = views[0] * weights[0][:, None, None]
@@ -125,13 +127,13 @@ class _Weigh(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weights: Tensor, *views: Tensor) -> Tensor:
         ctx.save_for_backward(weights, *views)
-        total: Tensor = _kernels(weights).weigh(views, weights)
+        total: Tensor = _gpu_kernels(weights).weigh(views, weights)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         weights, *views = ctx.saved_tensors
-        found: tuple[Any, ...] = _kernels(weights).unweigh(tuple(views), weights, gradients[0].contiguous())
+        found: tuple[Any, ...] = _gpu_kernels(weights).unweigh(tuple(views), weights, gradients[0].contiguous())
         return found
 
 
@@ -147,20 +149,29 @@ def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activ
     return torch.cat(found, dim=1)
 
 
-def _kernels(x: Tensor) -> Any:
-    """Give the module with kernels for the device of x, or None."""
-    kernels = _gpu_kernels() if x.is_cuda and x.dtype == torch.float32 else None
+def kernels_for(x: Tensor) -> Any:
+    """Give the module with kernels for x, or None where it is left to torch."""
+    known = x.dtype == torch.float32 and x.device.type in MISSING and not torch.compiler.is_exporting()
+    kernels = _loaded(x.device.type) if known else None
     return kernels if kernels is not None and x.numel() < kernels.LARGEST else None
 
 
+def _gpu_kernels(x: Tensor) -> Any:
+    """Give the module with kernels for a GPU, if x is there: some work is worth one only where launches are dear."""
+    return kernels_for(x) if x.is_cuda else None
+
+
 @functools.cache
-def _gpu_kernels() -> Any:
+def _loaded(device: str) -> Any:
     try:
-        from patchad import mixing_triton
+        if device == "cuda":
+            from patchad import mixing_triton as kernels
+        else:
+            from patchad import mixing_native as kernels  # type: ignore[no-redef]
     except ImportError:
-        logger.info("triton is not installed; the net runs on the GPU without its own kernels, at a lower speed")
+        logger.info("%s; the net runs without its own kernels, at a lower speed", MISSING[device])
         return None
-    return mixing_triton
+    return kernels
 
 
 def _seen(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
@@ -221,7 +232,7 @@ class _Mix(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, axis: int, bounds: list[tuple[int, int]], activation: Activation, *weights: Tensor
     ) -> Tensor:
-        ctx.axis, ctx.bounds, ctx.activation, ctx.kernels = axis, bounds, activation, _kernels(x)
+        ctx.axis, ctx.bounds, ctx.activation, ctx.kernels = axis, bounds, activation, kernels_for(x)
         last, gelu = axis == 3, activation == "gelu"
         mixed = torch.empty_like(x)
         saved: list[Tensor] = []

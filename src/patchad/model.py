@@ -88,7 +88,8 @@ class Mixer(nn.Module):
         if torch.is_grad_enabled() or torch.compiler.is_exporting() or is_recording(self.widen.weight):
             # What is replayed must begin with the weights of that time.
             return fold(self.norm, self.widen, self.narrow)
-        now = tuple(parameter._version for parameter in self.parameters())  # noqa: SLF001 - torch has no other way
+        held = [one for part in (self.norm, self.widen, self.narrow) for one in (part.weight, part.bias)]
+        now = tuple(one._version for one in held)  # noqa: SLF001 - torch has no other way
         key = (self.widen.weight.data_ptr(), *now)
         if self._kept is None or self._kept[0] != key:
             self._kept = (key, fold(self.norm, self.widen, self.narrow))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from patchad.errors import InputError, listed
+from patchad.mixing import kernels_for
 from patchad.model import ScaleOutput
 from patchad.recording import at_once
 
@@ -40,8 +41,16 @@ class Distance:
     mean: Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
     """The mean over all pairs, which training needs, from the summaries of both views."""
 
+    softmax: bool | None = None
+    """Where kernels may know the distance: whether it is that of the softmax over features, not of the features."""
+
     def __call__(self, inter: Tensor, intra: Tensor) -> Tensor:
         """Give the distance of every pair: `(c, n, p, b)`."""
+        known = getattr(kernels_for(inter), "distances", None)
+        followed = torch.is_grad_enabled() and (inter.requires_grad or intra.requires_grad)
+        if known is not None and self.softmax is not None and not followed:
+            found: Tensor = known(inter, intra, softmax=self.softmax)
+            return found
         return self.pairwise(self.features(inter), self.features(intra))
 
 
@@ -124,11 +133,11 @@ def _by_pairs(features: Callable[[Tensor], Pair], pairwise: Callable[[Pair, Pair
 
 DISTANCES: dict[str, Distance] = {
     # Symmetric Kullback-Leibler divergence of the softmax over features: sum_d (p - q)(log p - log q).
-    "kl": Distance(_kl_features, _product_pairwise, _kl_summary, _product_mean),
+    "kl": Distance(_kl_features, _product_pairwise, _kl_summary, _product_mean, softmax=True),
     # Jensen-Shannon divergence of the softmax over features.
     "jsd": _by_pairs(_kl_features, _jsd_pairwise),
     # Mean squared difference of the features themselves.
-    "l2": Distance(_l2_features, _product_pairwise, _l2_summary, _product_mean),
+    "l2": Distance(_l2_features, _product_pairwise, _l2_summary, _product_mean, softmax=False),
     # Earth mover's distance of the softmax over features, a step from one feature to the next costing one.
     "wasserstein": _by_pairs(_wasserstein_features, _wasserstein_pairwise),
 }

@@ -1,0 +1,22 @@
+"""The C part of the build; all the rest is in pyproject.toml. Without a C compiler the package works on torch alone."""
+
+import sys
+
+from setuptools import Extension, setup
+
+# GCC and Clang; no trap and no errno is waited for, and a product and a sum may be rounded once.
+FLAGS = [] if sys.platform == "win32" else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+
+setup(
+    ext_modules=[
+        Extension(
+            "patchad._mixing",
+            ["src/patchad/_mixing.c"],
+            depends=["src/patchad/_mixing_kernels.h", "src/patchad/_distance_kernels.h"],
+            extra_compile_args=FLAGS,
+            optional=True,
+            py_limited_api=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

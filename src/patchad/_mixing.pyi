@@ -1,0 +1,39 @@
+BEST: int
+
+def forward(
+    instructions: int,
+    sizes: tuple[int, int, int],
+    strides: tuple[int, int],
+    last: bool,
+    weights: tuple[int, ...],
+    hidden: int,
+    gelu: bool,
+    x: int,
+    out: int,
+    /,
+) -> None: ...
+def backward(
+    instructions: int,
+    sizes: tuple[int, int, int],
+    strides: tuple[int, int],
+    last: bool,
+    weights: tuple[int, ...],
+    hidden: int,
+    gelu: bool,
+    x: int,
+    upper: int,
+    lower: int,
+    turned: tuple[int, ...],
+    found: tuple[int, ...],
+    /,
+) -> None: ...
+def distances(
+    instructions: int,
+    sizes: tuple[int, int, int, int, int],
+    strides: tuple[int, int],
+    softmax: bool,
+    inter: int,
+    intra: int,
+    out: int,
+    /,
+) -> None: ...
