@@ -94,7 +94,7 @@ class Part:
         apart = self._distances(stretches.flatten(0, 1)).view(stretches.shape[:2])
         if stretches.shape[1] == 1:
             return apart.expand(-1, steps)
-        return torch.matmul(apart, _stretches(self.length, steps)[1].to(apart.device))
+        return torch.matmul(apart, _stretches(self.length, steps, apart.device)[1])
 
     def _distances(self, stretches: Tensor) -> Tensor:
         """Give how far stretches `(n, length, c)` are from normal: `(n,)`, root of the mean square of a step."""
@@ -218,11 +218,11 @@ def _cut(windows: Tensor, length: int) -> Tensor:
     """Give the stretches of windows `(b, t, c)`: `(b, stretch, length, c)`."""
     if windows.shape[1] == length:
         return windows[:, None]
-    return windows[:, _stretches(length, windows.shape[1])[0].to(windows.device)]
+    return windows[:, _stretches(length, windows.shape[1], windows.device)[0]]
 
 
 @cache
-def _stretches(length: int, steps: int) -> tuple[Tensor, Tensor]:
+def _stretches(length: int, steps: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Give the stretches of a window, `(stretch, length)` rows of it; and `(stretch, step)`, what each says of a step.
 
     They overlap, the last ends with the window, and the first begins with it.
@@ -231,7 +231,7 @@ def _stretches(length: int, steps: int) -> tuple[Tensor, Tensor]:
     ends = torch.unique(torch.cat([ends, ends.new_tensor([length])]))
     rows = ends[:, None] - length + torch.arange(length)
     covers = torch.zeros(len(ends), steps).scatter_(1, rows, 1.0)
-    return rows, covers / covers.sum(0)
+    return rows.to(device), (covers / covers.sum(0)).to(device)
 
 
 def _weight(channel: list[FloatArray], spread: float) -> float:

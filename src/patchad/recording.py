@@ -6,9 +6,11 @@ What does not depend on each other is recorded to run at once.
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -65,9 +67,22 @@ class Recorded:
 
     def _record(self, key: Hashable, x: Tensor, settings: tuple[Hashable, ...]) -> None:
         place, graph = x.clone(), torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with _nothing_collected(), torch.cuda.graph(graph):
             found = self._function(place, *settings)
         self._records[key] = (graph, place, found)
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep Python from collecting garbage: an older recording among it would spoil the one that is being made."""
+    gc.collect()
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _again(function: Callable[..., tuple[Tensor, ...]], after: int) -> Recorded:
