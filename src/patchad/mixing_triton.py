@@ -106,25 +106,27 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     PRECISION: tl.constexpr,
 ):
     axis, hidden = tl.arange(0, BLOCK_A), tl.arange(0, BLOCK_H)
-    widen = _matrix(widen_ptr, axis, hidden, AXIS, HIDDEN, 1, AXIS)
-    narrow = _matrix(narrow_ptr, hidden, axis, HIDDEN, AXIS, 1, HIDDEN)
-    shift = tl.load(shift_ptr + hidden, mask=hidden < HIDDEN, other=0.0)
+    if HIDDEN <= BLOCK_H:  # else it is too wide to be held, and read for every tile
+        widen = _matrix(widen_ptr, axis, hidden, AXIS, HIDDEN, 1, AXIS)
+        narrow = _matrix(narrow_ptr, hidden, axis, HIDDEN, AXIS, 1, HIDDEN)
+        shift = tl.load(shift_ptr + hidden, mask=hidden < HIDDEN, other=0.0)
     bias = tl.load(bias_ptr + axis, mask=axis < AXIS, other=0.0)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
         start, place, inside = _tile(tile, across, outer_stride, axis_stride, INNERS, axis, AXIS, BLOCK_I, LAST)
         x = tl.load(x_ptr + start + place, mask=inside, other=0.0)
         normal, _ = _norm(x, axis, AXIS)
-        before = tl.dot(normal, widen, input_precision=PRECISION) + shift[None, :]
-        total = tl.dot(_activate(before, GELU)[0], narrow, input_precision=PRECISION) + bias[None, :]
-        for first in tl.static_range(BLOCK_H, HIDDEN, BLOCK_H):  # the rest of a layer too wide to be held
-            more = first + hidden
-            offset = tl.load(shift_ptr + more, mask=more < HIDDEN, other=0.0)[None, :]
-            before = (
-                tl.dot(normal, _matrix(widen_ptr, axis, more, AXIS, HIDDEN, 1, AXIS), input_precision=PRECISION)
-                + offset
-            )
-            rest = _matrix(narrow_ptr, more, axis, HIDDEN, AXIS, 1, HIDDEN)
-            total = tl.dot(_activate(before, GELU)[0], rest, total, input_precision=PRECISION)
+        total = tl.zeros((BLOCK_I, BLOCK_A), tl.float32) + bias[None, :]
+        if HIDDEN <= BLOCK_H:
+            before = tl.dot(normal, widen, input_precision=PRECISION) + shift[None, :]
+            total += tl.dot(_activate(before, GELU)[0], narrow, input_precision=PRECISION)
+        else:
+            for first in range(0, HIDDEN, BLOCK_H):
+                some = first + hidden
+                part = _matrix(widen_ptr, axis, some, AXIS, HIDDEN, 1, AXIS)
+                before = tl.dot(normal, part, input_precision=PRECISION)
+                before += tl.load(shift_ptr + some, mask=some < HIDDEN, other=0.0)[None, :]
+                part = _matrix(narrow_ptr, some, axis, HIDDEN, AXIS, 1, HIDDEN)
+                total += tl.dot(_activate(before, GELU)[0], part, input_precision=PRECISION)
         tl.store(y_ptr + start + place, x + total, mask=inside)
 
 
