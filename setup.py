@@ -14,6 +14,7 @@ setup(
             ["src/patchad/_mixing.c"],
             depends=["src/patchad/_mixing_kernels.h", "src/patchad/_distance_kernels.h"],
             extra_compile_args=FLAGS,
+            libraries=[] if sys.platform == "win32" else ["m"],
             optional=True,
             py_limited_api=True,
         )

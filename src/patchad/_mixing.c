@@ -75,7 +75,11 @@ static inline struct Tile tile_of(const struct Form *form, size_t number, size_t
 /* Memory for some numbers, at the beginning of a cache line. */
 static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * sizeof(float) + 63) / 64 * 64); }
 
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 8")
+#endif
 #ifdef __has_builtin
 #define HAS_SHUFFLES __has_builtin(__builtin_shufflevector)
 #else
@@ -85,7 +89,11 @@ static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * size
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
+#ifdef __aarch64__ /* has twice the registers */
+#define ROWS 8
+#else
 #define ROWS 4
+#endif
 #define VECTORS 2
 #include "_mixing_kernels.h"
 #undef NAME
@@ -108,7 +116,7 @@ static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * size
 #undef VECTORS
 
 #define NAME(x) x##_avx512
-#define TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")))
+#define TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")))
 #define WIDTH 16
 #define ROWS 8
 #define VECTORS 3

@@ -171,6 +171,9 @@ def _loaded(device: str) -> Any:
     except ImportError:
         logger.info("%s; the net runs without its own kernels, at a lower speed", MISSING[device])
         return None
+    if device == "cpu" and kernels.INSTRUCTIONS == 0:
+        logger.info("this processor has no AVX2; torch's own operations are quicker on it than kernels without")
+        return None
     return kernels
 
 
