@@ -26,6 +26,8 @@ WIDEST_TRAINED = 64
 """Axis and hidden width up to which the backward kernel holds both gradients of the matrices."""
 LARGEST = 2**31
 """Values of a tensor over which a place in it does not fit into 32 bits."""
+HELD, READ = 64, 32
+"""Hidden width up to which the forward kernel holds the matrices; and how much of wider ones it reads at a time."""
 WIDE = 32
 """Axis and hidden width over which a kernel needs most of the registers there are."""
 
@@ -193,7 +195,9 @@ def forward(x: Tensor, out: Tensor, last: bool, weights: Sequence[Tensor], *, ge
     _, axis, _, _ = _form(x, last)
     wide = max(axis, len(weights[1])) > WIDE
     programs, sizes = _plan(x, last, weights, columns=64, each=6 if wide else 8)
-    sizes |= {"BLOCK_H": min(sizes["BLOCK_H"], 64), "num_warps": 2 if sizes["BLOCK_A"] == 16 else 4}
+    if sizes["BLOCK_H"] > HELD:
+        sizes["BLOCK_H"] = READ
+    sizes["num_warps"] = 2 if sizes["BLOCK_A"] == 16 else 4
     _forward_kernel[(programs,)](x, out, *weights, **sizes, GELU=gelu, PRECISION=precision, num_stages=1)
 
 
