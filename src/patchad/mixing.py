@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -110,14 +110,18 @@ def mix(
     return mixed
 
 
-def weigh(views: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """Sum `(c, n, b, d)` tensors, each with its weights `(n,)`; all those are `(layer, n)`."""
-    if _gpu_kernels(views[0]) is not None:
+def weigh(views: Iterable[Tensor], weights: Tensor) -> Tensor:
+    """Sum `(c, n, b, d)` tensors, each with its weights `(n,)`; all those are `(layer, n)`.
+
+    On a CPU each is added before the next is asked for, which may be written over it.
+    """
+    if _gpu_kernels(weights) is not None:
         weighed: Tensor = _Weigh.apply(weights, *views)  # type: ignore[no-untyped-call]
         return weighed
-    total = views[0] * weights[0][:, None, None]
-    for view, weight in zip(views[1:], weights[1:], strict=True):
-        total = total.addcmul_(view, weight[:, None, None])
+    pairs = zip(views, weights[..., None, None], strict=True)
+    total = torch.mul(*next(pairs))
+    for view, weight in pairs:
+        total = total.addcmul_(view, weight)
     return total
 
 
@@ -163,11 +167,12 @@ def _gpu_kernels(x: Tensor) -> Any:
 
 @functools.cache
 def _loaded(device: str) -> Any:
+    kernels: Any
     try:
         if device == "cuda":
             from patchad import mixing_triton as kernels
         else:
-            from patchad import mixing_native as kernels  # type: ignore[no-redef]
+            from patchad import mixing_native as kernels
     except ImportError:
         logger.info("%s; the net runs without its own kernels, at a lower speed", MISSING[device])
         return None

@@ -8,6 +8,7 @@ matrix product wants it, and what the views share is done in one pass.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, cast
@@ -118,14 +119,15 @@ class MixerLayer(nn.Module):
         if config.mixrep_mixer:
             self.mixrep = Mixer(config.d_model, config.d_model)
 
-    def forward(self, views: Tensor) -> Tensor:
-        """Mix `(c, n + p, b, d)`."""
-        own = self._mix(views, 0, self.channel_inter, None if self.config.share_channel_mixer else self.channel_intra)
-        own = self._mix(own, 1, self.inter, self.intra, keep=own is views)
+    def forward(self, views: Tensor, *, keep: bool = True) -> Tensor:
+        """Mix `(c, n + p, b, d)`; where it need not be kept and no gradient is wanted, it is overwritten."""
+        second = None if self.config.share_channel_mixer else self.channel_intra
+        own = self._mix(views, 0, self.channel_inter, second, keep=keep)
+        own = self._mix(own, 1, self.inter, self.intra, keep=keep and own is views)
         return self._mix(own, 3, self.mixrep, None, keep=False)
 
     def _mix(
-        self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None, *, keep: bool = True
+        self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None, *, keep: bool
     ) -> Tensor:
         """Mix along an axis, both views with one mixer where there is no second."""
         if inter is None:
@@ -215,11 +217,14 @@ class Scale(nn.Module):
             ],
             dim=1,
         )
-        views, said = embedded, []
+        return weigh(self._said(embedded), weights)
+
+    def _said(self, embedded: Tensor) -> Iterator[Tensor]:
+        """Give what each layer says; on a CPU, where no gradient is wanted, over what the one before said."""
+        parallel, views = self.config.layers_mode == "parallel", embedded
         for layer in self.layers:
-            views = layer(embedded if self.config.layers_mode == "parallel" else views)
-            said.append(views)
-        return weigh(said, weights)
+            views = layer(embedded if parallel else views, keep=parallel or embedded.is_cuda)
+            yield views
 
 
 class PatchADNet(nn.Module):
