@@ -21,6 +21,7 @@ from benchmarks.speed import timed
 from patchad import PatchAD
 from patchad.model import PatchADNet
 from patchad.objective import discrepancy
+from patchad.sizing import scored_at_once
 from patchad.threads import side_by_side
 from patchad.training import _Step
 
@@ -61,7 +62,7 @@ def calls(
         with torch.inference_mode():
             return discrepancy(net(part, project=False, reconstruct=False), "kl")
 
-    parts = [batch] if cuda else list(torch.split(batch, min(detector._scored_at_once(), 8)))
+    parts = [batch] if cuda else list(torch.split(batch, min(scored_at_once(detector._values()), 8)))
     return {"scoring": lambda: side_by_side(some, parts), "training": lambda: step(batch)}
 
 

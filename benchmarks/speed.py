@@ -23,12 +23,12 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD, make
-from patchad.estimator import RECORDED_VALUES
 from patchad.export import with_onnx
 from patchad.model import PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import discrepancy
 from patchad.recording import Recorded
+from patchad.sizing import RECORDED_VALUES, apart
 from patchad.threads import side_by_side
 from patchad.training import _Step
 
@@ -66,7 +66,7 @@ class Case:
                 return self.detector._said(part, self.steps, self.reconstruct)
 
         if self.device.type == "cpu":
-            return lambda: side_by_side(some, self.detector._apart(windows))
+            return lambda: side_by_side(some, apart(windows, self.detector._values()))
         if size * self.detector._values() > RECORDED_VALUES:
             return lambda: some(windows)
         replayed = Recorded(self.detector._said, after=2)

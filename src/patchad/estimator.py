@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -22,16 +21,11 @@ from patchad.recording import Recorded
 from patchad.scaling import ZScore
 from patchad.scoring import EMPHASIS, Score, ScoreRule
 from patchad.series import Series
+from patchad.sizing import RECORDED_VALUES, apart, scored_at_once, trained_at_once
 from patchad.threads import side_by_side
 from patchad.training import Goal
-from patchad.windows import Fold, Folder, blocks, shrink_window
+from patchad.windows import Block, Fold, Folder, blocks, shrink_window
 
-CACHED_VALUES = 650_000
-"""Values of both views of some windows, up to which a core is quickest."""
-WORTH_TWO_CORES = 160_000
-"""Values of both views of a batch over which two cores train sooner than one."""
-RECORDED_VALUES = 10_000_000
-"""Values of both views of some windows, up to which a GPU replays their scoring: launches cost it more than numbers."""
 Runtime = Callable[[FloatArray], tuple[FloatArray, ...]]
 """What speaks in place of net and memory: residual, discrepancy and, where there is a memory, the distances to it."""
 CALIBRATION_ROWS = 20_000
@@ -241,33 +235,18 @@ class PatchAD(NeuralDetector):
 
     def _goals(self, net: nn.Module) -> list[Goal]:
         self._asked = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
-        return [Goal(list(net.parameters()), self._loss, together=self._trained_at_once(), recordable=True)]
+        together = trained_at_once(self.batch_size, self._values())
+        return [Goal(list(net.parameters()), self._loss, together=together, recordable=True)]
 
     def _values(self) -> float:
         """Give the values of both views of a window, at a usual patch size."""
         places = sum(self.window_ // size + size for size in self.patch_sizes_) / len(self.patch_sizes_)
         return places * len(self.channels_) * self.d_model
 
-    def _scored_at_once(self) -> int:
-        """Give how many windows a core scores at once: as many as its nearer memory holds."""
-        return min(max(int(CACHED_VALUES / self._values()), 1), 512)
-
-    def _apart(self, windows: Tensor) -> Sequence[Tensor]:
-        """Cut windows into parts for one core each, an even number of the same size."""
-        most = self._scored_at_once()
-        parts = 2 * math.ceil(len(windows) / (2 * most)) if len(windows) > most else 1
-        return torch.split(windows, math.ceil(len(windows) / parts))
-
-    def _trained_at_once(self) -> int:
-        """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores."""
-        values = self.batch_size * self._values()
-        parts = 2 * math.ceil(values / (2 * CACHED_VALUES)) if values > WORTH_TWO_CORES else 1
-        return math.ceil(self.batch_size / parts)
-
     def _together(self) -> int:
         if self.device_.type != "cpu":
             return super()._together()
-        return 2 * torch.get_num_threads() * self._scored_at_once()
+        return 2 * torch.get_num_threads() * scored_at_once(self._values())
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._asked)
@@ -343,8 +322,13 @@ class PatchAD(NeuralDetector):
 
         if self.device_.type != "cpu":
             return said(windows.to(self.device_))
-        parts = side_by_side(said, self._apart(windows))
+        parts = side_by_side(said, apart(windows, self._values()))
         return tuple(torch.cat(found) for found in zip(*parts, strict=True))
+
+    def _cut(self, scaled: FloatArray, block: Block) -> Tensor:
+        """Cut windows where the net is: to a GPU rows travel once, not with every window that has them."""
+        rows, starts = (torch.from_numpy(a).to(self.device_) for a in (scaled, block.starts))
+        return rows[starts[:, None] + torch.arange(self.window_, device=self.device_)]
 
     def _judge(self, windows: Any, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         windows, graph = torch.as_tensor(windows), getattr(self, "graph_", None)

@@ -14,7 +14,7 @@ from patchad.containers import FloatArray
 from patchad.progress import training_bar
 from patchad.training import Goal, Progress, TrainConfig, find_device, train
 from patchad.windowed import WindowDetector
-from patchad.windows import Block, WindowSampler
+from patchad.windows import WindowSampler
 
 Watch = Callable[[Progress], None]
 
@@ -130,16 +130,9 @@ class NeuralDetector(WindowDetector):
     def _together(self) -> int:
         return 64 if self.device_.type == "cpu" else 2048  # more gain no speed on a CPU and cost memory
 
-    def _cut(self, scaled: FloatArray, block: Block) -> Tensor:
-        """Cut the windows where the net is: on a GPU rows travel once, not once for every window that has them."""
-        if self.device_.type == "cpu":
-            return torch.from_numpy(super()._cut(scaled, block))
-        rows, starts = (torch.from_numpy(a).to(self.device_) for a in (scaled, block.starts))
-        return rows[starts[:, None] + torch.arange(self.window_, device=self.device_)]
-
-    def _judge(self, windows: Any, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+    def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         with torch.inference_mode():
-            errors = self._errors(torch.as_tensor(windows, device=self.device_))[:, -steps:].cpu()
+            errors = self._errors(torch.from_numpy(windows).to(self.device_))[:, -steps:].cpu()
         blame = errors.numpy() if explain and errors.shape[2] == windows.shape[2] else None
         return errors.double().mean(-1).numpy(), blame
 
