@@ -143,8 +143,10 @@ class ScoreRule:
             return np.asarray(folded.sum(axis=1))
         said = self.witnesses(folded)
         if adapt:
-            said = said - _lasting(said, adapt)
-        heard = np.sort(said, axis=1)[:, -HEARD:].mean(axis=1)
+            for column in said.T:  # one at a time and in place: a long series has room for few copies
+                column -= _lasting(column, adapt)
+        said.sort(axis=1)
+        heard = said[:, -HEARD:].mean(axis=1)
         return np.asarray(np.sign(heard) * np.abs(heard) ** emphasis)
 
     def blame(self, residual: FloatArray, discrepancy: FloatArray, windows: FloatArray | None = None) -> FloatArray:
@@ -161,14 +163,14 @@ class ScoreRule:
 
 
 def _lasting(said: FloatArray, rows: int) -> FloatArray:
-    """Give what of `(time, column)` has lasted, less its root: the median of the rows so far; nothing below 1.
+    """Give what of `(time,)` values has lasted, less its root: the median of the rows so far; nothing below 1.
 
     Examples
     --------
-    >>> _lasting(np.array([[0.5], [0.5], [16.0], [16.0], [0.5]]), 3)[:, 0].tolist()
+    >>> _lasting(np.array([0.5, 0.5, 16.0, 16.0, 0.5]), 3).tolist()
     [0.0, 0.0, 0.0, 12.0, 12.0]
     """
-    level = np.maximum(pd.DataFrame(said).rolling(rows, min_periods=1).median().to_numpy(), 1.0)
+    level = np.maximum(pd.Series(said).rolling(rows, min_periods=1).median().to_numpy(), 1.0)
     return np.asarray(level - np.sqrt(level))
 
 

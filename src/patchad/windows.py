@@ -121,8 +121,11 @@ class Folder:
         return int(block.rows.stop - block.rows.start - block.starts[-1])
 
     def result(self) -> FloatArray:
-        """Give the `(time, width)` values; zero where no window spoke."""
-        return self._sum if self._count is None else self._sum / np.maximum(self._count, 1)
+        """Give the `(time, width)` values, zero where no window spoke; it takes in no more."""
+        if self._count is not None:
+            self._sum /= np.maximum(self._count, 1)  # in place: blame has as many values as the series
+            self._count = None
+        return self._sum
 
 
 def trailing_mean(values: FloatArray, rows: int) -> FloatArray:
