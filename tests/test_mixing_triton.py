@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from patchad import mixing
+from patchad import PatchAD, mixing
+from patchad.model import PatchADNet
+from patchad.objective import ObjectiveConfig, loss
 
 pytest.importorskip("triton", reason="triton is not installed here")
 if torch.cuda.is_available():
@@ -77,3 +79,22 @@ def test_layers_are_weighed_in_one_pass():
     gradients = torch.autograd.grad(expected, [weights, *views], upper)
     found = mixing_triton.unweigh(plain, weights.detach(), upper)
     torch.testing.assert_close(found, gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_a_whole_net_and_its_gradients_are_those_of_torch(monkeypatch):
+    detector = PatchAD(d_model=4)
+    detector.channels_ = ("a", "b", "c")
+    torch.manual_seed(0)
+    net = PatchADNet(detector._net_config(12, (2, 3)))
+    windows = torch.randn(3, 12, 3)
+    asked = ObjectiveConfig(objective="agreement", distance="kl", constraint=0.2)
+    found = []
+    for kernels in (None, mixing_triton):
+        monkeypatch.setattr(mixing, "kernels_for", lambda x, kernels=kernels: kernels)
+        monkeypatch.setattr(mixing, "_gpu_kernels", lambda x, kernels=kernels: kernels)
+        value = loss(net(windows), windows, asked)
+        found.append((value.detach(), torch.autograd.grad(value, list(net.parameters()))))
+    (expected, gradients), (value, others) = found
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)
+    for (name, _), one, other in zip(net.named_parameters(), others, gradients, strict=True):
+        assert float((one - other).abs().max()) < 2e-2 * max(float(other.abs().max()), 1e-3), name
