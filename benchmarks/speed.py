@@ -27,9 +27,6 @@ from patchad.export import with_onnx
 from patchad.model import PatchADNet
 from patchad.neural import NeuralDetector
 from patchad.objective import discrepancy
-from patchad.recording import Recorded
-from patchad.sizing import RECORDED_VALUES, apart
-from patchad.threads import side_by_side
 from patchad.training import _Step
 
 WINDOWS = {"paper": PatchAD.paper().window, "default": PatchAD().window}
@@ -52,7 +49,8 @@ class Case:
         self.net = PatchADNet(config).to(device)
         self.plain = PlainNet(config).to(device)
         self.plain.load_state_dict(self.net.state_dict())
-        self.detector.net_, self.detector.memory_ = self.net, None
+        self.detector.net_ = self.net
+        self.detector._remember(None)
         self.reconstruct = self.detector.score != "discrepancy"
         self.steps = window if self.detector.fold == "mean" else self.detector.hop
         self.batch = torch.randn(max(BATCHES), window, channels, device=device)
@@ -60,22 +58,7 @@ class Case:
     def score(self, size: int) -> Callable[[], object]:
         """Give a call that scores `size` windows with our code, as `decision_function` does."""
         windows = self.batch[:size]
-
-        def some(part: Tensor) -> tuple[Tensor, ...]:
-            with torch.inference_mode():
-                return self.detector._said(part, self.steps, self.reconstruct)
-
-        if self.device.type == "cpu":
-            return lambda: side_by_side(some, apart(windows, self.detector._values()))
-        if size * self.detector._values() > RECORDED_VALUES:
-            return lambda: some(windows)
-        replayed = Recorded(self.detector._said, after=2)
-
-        def replay() -> tuple[Tensor, ...]:
-            with torch.inference_mode():
-                return replayed(windows, self.steps, self.reconstruct)
-
-        return replay
+        return lambda: self.detector._evidence(windows, self.steps, reconstruct=self.reconstruct)
 
     def score_plain(self, size: int) -> Callable[[], object]:
         """Give a call that scores `size` windows module by module."""

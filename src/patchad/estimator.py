@@ -21,7 +21,7 @@ from patchad.recording import Recorded
 from patchad.scaling import ZScore
 from patchad.scoring import EMPHASIS, Score, ScoreRule
 from patchad.series import Series
-from patchad.sizing import RECORDED_VALUES, apart, scored_at_once, trained_at_once
+from patchad.sizing import RECORDED_VALUES, apart, scored_at_once, scored_on_a_gpu, trained_at_once
 from patchad.threads import side_by_side
 from patchad.training import Goal
 from patchad.windows import Block, Fold, Folder, blocks, shrink_window
@@ -245,7 +245,7 @@ class PatchAD(NeuralDetector):
 
     def _together(self) -> int:
         if self.device_.type != "cpu":
-            return super()._together()
+            return scored_on_a_gpu(self._values())
         return 2 * torch.get_num_threads() * scored_at_once(self._values())
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchad.weighing_triton import fold, unfold, unweigh, weigh
+from patchad.weighing_triton import block, fold, unfold, unweigh, weigh
 
 __all__ = ["LARGEST", "WIDEST_AXIS", "WIDEST_TRAINED", "backward", "fold", "forward", "unfold", "unweigh", "weigh"]
 
@@ -250,8 +250,8 @@ def _plan(
         "tiles": across * outers,
         "AXIS": axis,
         "HIDDEN": hidden,
-        "BLOCK_A": _block(axis),
-        "BLOCK_H": _block(hidden),
+        "BLOCK_A": block(axis),
+        "BLOCK_H": block(hidden),
         "BLOCK_I": columns,
         "LAST": last,
     }
@@ -263,10 +263,6 @@ def _multiprocessors(device: torch.device) -> int:
     if device.type != "cuda":
         return 4  # where kernels are interpreted, to test them
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
-def _block(size: int) -> int:
-    return max(int(triton.next_power_of_2(size)), 16)
 
 
 def _form(x: Tensor, last: bool) -> tuple[int, int, int, tuple[int, int]]:

@@ -16,6 +16,8 @@ RECORDED_VALUES = 10_000_000
 """Values of some windows, up to which a GPU replays their scoring: launches cost it more than numbers."""
 MOST_WINDOWS = 512
 """Windows at most that a core scores at once."""
+GPU_VALUES, GPU_WINDOWS = 100_000_000, 2048
+"""Values and windows at most that a GPU scores at once: it holds several tensors of this size."""
 
 
 def scored_at_once(values: float) -> int:
@@ -27,6 +29,17 @@ def scored_at_once(values: float) -> int:
     (10, 512)
     """
     return min(max(int(CACHED_VALUES / values), 1), MOST_WINDOWS)
+
+
+def scored_on_a_gpu(values: float) -> int:
+    """Give how many windows a GPU scores at once.
+
+    Examples
+    --------
+    >>> scored_on_a_gpu(15_000), scored_on_a_gpu(500_000)
+    (2048, 200)
+    """
+    return min(max(int(GPU_VALUES / values), 1), GPU_WINDOWS)
 
 
 def trained_at_once(batch: int, values: float) -> int:

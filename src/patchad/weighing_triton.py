@@ -13,8 +13,8 @@ import triton.language as tl
 from torch import Tensor
 
 
-def _whole(size: int) -> int:
-    """Give a power of two that holds this many."""
+def block(size: int) -> int:
+    """Give the power of two that holds this many, as kernels want their sizes."""
     return max(int(triton.next_power_of_2(size)), 16)
 
 
@@ -80,7 +80,7 @@ def fold(scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[T
     hidden, axis = matrix.shape
     widen, shift = torch.empty_like(matrix), torch.empty_like(bias)
     _fold_kernel[(-(-hidden // 16),)](
-        scale, offset, matrix, bias, widen, shift, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK_A=_whole(axis), BLOCK=16
+        scale, offset, matrix, bias, widen, shift, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK_A=block(axis), BLOCK=16
     )
     return widen, shift
 
@@ -93,7 +93,7 @@ def unfold(
     found = torch.empty_like(scale), torch.empty_like(offset), torch.empty_like(matrix)
     inputs = scale, offset, matrix, of_widen, of_shift
     _unfold_kernel[(-(-axis // 16),)](
-        *inputs, *found, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK=16, BLOCK_H=_whole(hidden)
+        *inputs, *found, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK=16, BLOCK_H=block(hidden)
     )
     return found
 
