@@ -6,7 +6,7 @@ TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test test-all check format clean
 
-.venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_*.[ch])
+.venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_kernels/csrc/*)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -c constraints.txt -e '.[dev]'
 	touch $@

@@ -10,9 +10,9 @@ FLAGS = [] if sys.platform == "win32" else ["-O3", "-g0", "-fno-math-errno", "-f
 setup(
     ext_modules=[
         Extension(
-            "patchad._mixing",
-            ["src/patchad/_mixing.c"],
-            depends=["src/patchad/_mixing_kernels.h", "src/patchad/_distance_kernels.h"],
+            "patchad._kernels._mixing",
+            ["src/patchad/_kernels/csrc/mixing.c"],
+            depends=["src/patchad/_kernels/csrc/mixing_kernels.h", "src/patchad/_kernels/csrc/distance_kernels.h"],
             extra_compile_args=FLAGS,
             libraries=[] if sys.platform == "win32" else ["m"],
             optional=True,

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 
 from patchad import PatchAD
-from patchad.containers import Table
+from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, judge
+from patchad.data.series import Series
+from patchad.data.table import Table
 from patchad.datasets.synthetic import FAULTS, Fault, PlantRun, plant
-from patchad.demonstration import ROWS_PER_FAULT, TRAIN_ROWS, judge
-from patchad.detection import Event
-from patchad.relations import Relations
-from patchad.series import Series
+from patchad.model.relations import Relations
+from patchad.results.detection import Event
 
 BREAK = "correlation break"
 

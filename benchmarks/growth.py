@@ -19,11 +19,11 @@ import torch
 from benchmarks.speed import timed
 
 from patchad import PatchAD
-from patchad.model import PatchADNet
-from patchad.objective import discrepancy
-from patchad.sizing import scored_at_once
-from patchad.threads import side_by_side
-from patchad.training import _Step
+from patchad._kernels.batching import scored_at_once
+from patchad._kernels.threads import side_by_side
+from patchad.model.loss import discrepancy
+from patchad.model.net import PatchADNet
+from patchad.model.training import _Step
 
 PATCHES = (3, 5)
 BASE = {"channels": 32, "window": 105, "d_model": 32, "layers": 2}

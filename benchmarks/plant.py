@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import torch
 
 from patchad import PatchAD
+from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, judge
 from patchad.datasets.synthetic import FAULTS, plant
-from patchad.demonstration import ROWS_PER_FAULT, TRAIN_ROWS, judge
 
 CALM_ROWS = 20_000
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from patchad.containers import Table
-from patchad.detection import Detection, Event, Expectation, by_severity, surroundings
-from patchad.expectations import MOST_CHANNELS, MOST_EVENTS
-from patchad.report import Chapter, render_page
+from patchad.data.table import Table
+from patchad.report.page import Chapter, render_page
+from patchad.results.detection import Detection, Event, Expectation, by_severity, surroundings
+from patchad.results.expectations import MOST_CHANNELS, MOST_EVENTS
 
 
 def made_up(rows: int, channels: int, count: int) -> tuple[Detection, np.ndarray]:

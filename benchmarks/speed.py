@@ -23,11 +23,11 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD, make
-from patchad.export import with_onnx
-from patchad.model import PatchADNet
-from patchad.neural import NeuralDetector
-from patchad.objective import discrepancy
-from patchad.training import _Step
+from patchad.detectors.backends.onnx import with_onnx
+from patchad.detectors.neural import NeuralDetector
+from patchad.model.loss import discrepancy
+from patchad.model.net import PatchADNet
+from patchad.model.training import _Step
 
 WINDOWS = {"paper": PatchAD.paper().window, "default": PatchAD().window}
 BATCHES = (1, 128, 1024)

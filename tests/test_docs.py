@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchad import DETECTORS
-from patchad.paper import ABSENT
+from patchad.bench.paper import ABSENT
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

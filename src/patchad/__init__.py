@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from patchad.detection import Detection, Event
-    from patchad.detector import Detector
+    from patchad.detectors.base import Detector
+    from patchad.detectors.patchad import PatchAD
+    from patchad.detectors.registry import DETECTORS, load, make
     from patchad.errors import (
         InputError,
         MetricError,
@@ -17,24 +18,23 @@ if TYPE_CHECKING:
         PatchADError,
         UnsupportedError,
     )
-    from patchad.estimator import PatchAD
-    from patchad.registry import DETECTORS, load, make
+    from patchad.results.detection import Detection, Event
 
 _HOMES = {
-    "DETECTORS": "registry",
-    "Detection": "detection",
-    "Detector": "detector",
-    "Event": "detection",
+    "DETECTORS": "detectors.registry",
+    "Detection": "results.detection",
+    "Detector": "detectors.base",
+    "Event": "results.detection",
     "InputError": "errors",
     "MetricError": "errors",
     "MissingExtraError": "errors",
     "MissingWeightsError": "errors",
     "ModelFileError": "errors",
-    "PatchAD": "estimator",
+    "PatchAD": "detectors.patchad",
     "PatchADError": "errors",
     "UnsupportedError": "errors",
-    "load": "registry",
-    "make": "registry",
+    "load": "detectors.registry",
+    "make": "detectors.registry",
 }
 _SUBMODULES = ("datasets", "metrics", "thresholds")
 

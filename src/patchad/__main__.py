@@ -1,5 +1,5 @@
 """`python -m patchad`."""
 
-from patchad.cli import main
+from patchad.cli.main import main
 
 main()

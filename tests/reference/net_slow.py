@@ -1,6 +1,6 @@
 """The net of the paper, module by module: move the axis to the end, LayerNorm, Linear; both views repeated.
 
-It has the names of `patchad.model.PatchADNet`, so that either takes the weights of the other.
+It has the names of `patchad.model.net.PatchADNet`, so that either takes the weights of the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from patchad.model import ACTIVATIONS, NetConfig, sinusoids
+from patchad.model.net import ACTIVATIONS, NetConfig, sinusoids
 from tests.reference import views_slow
 
 

@@ -1,0 +1,1 @@
+"""Fast arithmetic for the net on CPU and GPU, with torch as the fallback."""

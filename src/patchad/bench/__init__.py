@@ -1,0 +1,1 @@
+"""Experiments: suites, records, tables and figures."""

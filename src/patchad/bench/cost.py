@@ -1,0 +1,53 @@
+"""What a fitted net costs: parameters, operations and latency of one window, time of a training epoch."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from torch.utils.flop_counter import FlopCounterMode
+
+from patchad.data.windows import WindowSampler
+from patchad.detectors.neural import NeuralDetector
+
+REPEATS = 30
+
+
+def measure_cost(detector: NeuralDetector, train_rows: int) -> dict[str, float]:
+    """Measure a fitted detector.
+
+    Parameters
+    ----------
+    detector
+        Fitted.
+    train_rows
+        Rows of the series it was fitted on.
+
+    Returns
+    -------
+    `n_parameters`; `flops` of scoring one window, as torch counts them; `latency_ms`, the median time that takes;
+    `step_ms`, the mean time of a training step; `epoch_seconds`, that time over all steps of an epoch.
+    """
+    window = np.zeros((1, detector.window_, len(detector.channels_)), dtype=np.float32)
+
+    def score() -> None:
+        detector._judge(window, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
+
+    with FlopCounterMode(display=False) as counter:
+        score()
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        score()
+        seconds.append(time.perf_counter() - began)
+    last = detector.history_[-1]
+    windows = len(WindowSampler([np.empty((train_rows, 1))], detector.window_, detector.stride))
+    step = last.seconds / last.step
+    return {
+        "n_parameters": float(detector.n_parameters_),
+        "flops": float(counter.get_total_flops()),
+        "latency_ms": 1000 * float(np.median(seconds)),
+        "step_ms": 1000 * step,
+        "epoch_seconds": step * math.ceil(windows / detector.batch_size),
+    }

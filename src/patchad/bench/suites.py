@@ -1,0 +1,297 @@
+"""What to run: every suite, its datasets, its detectors, its seeds. Data, and no more logic than naming takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from patchad.errors import InputError, listed
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A detector with its parameters, and the name of its row in a table."""
+
+    name: str
+    detector: str = "patchad"
+    """Its name in `patchad.detectors.registry.DETECTORS`."""
+    preset: Literal["default", "paper"] = "default"
+    """Where the parameters start from: the constructor, or `PatchAD.paper`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the preset. A threshold given here stands; without one, the protocol's does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Datasets x entities x seeds x detectors x protocols: a cell each."""
+
+    name: str
+    about: str
+    protocols: tuple[str, ...]
+    datasets: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    others: tuple[Variant, ...] = ()
+    """Rows that are run only when they, or all, are asked for; every detector of the registry has one anyway."""
+    seeds: tuple[int, ...] = (0, 1, 2)
+    joined: tuple[str, ...] = ()
+    """Datasets whose entities are put one after the other, as the paper does."""
+    every: Mapping[str, int] = field(default_factory=dict)
+    """Datasets of which only every so many rows are kept."""
+    sample: Mapping[str, tuple[str, ...]] | None = None
+    """The entities of each dataset; None: all."""
+    train_rows: int | None = None
+    """Newest rows of train that are kept; None: all."""
+    test_rows: int | None = None
+    """First rows of test that are kept; None: all."""
+    cpu_steps: int | None = None
+    """`max_steps` of a detector without one of its own, where there is no GPU."""
+    cost: bool = False
+    """Whether to measure what a window and an epoch cost instead of how good the detector is."""
+
+
+def _paper(name: str, **parameters: Any) -> Variant:
+    return Variant(name, "patchad", "paper", parameters)
+
+
+DEFAULT = Variant("patchad")
+PAPER = _paper("patchad-paper")
+LETTER = _paper("patchad-letter", orientation=1)
+RANDOM = Variant("random", "random")
+NPSR = Variant("npsr_seq-induced", "npsr_seq", parameters={"score": "induced"})
+"""The whole of NPSR, where the paper lists it beside its two models."""
+FOUR = (DEFAULT, PAPER, LETTER, RANDOM)
+"""`PatchAD()`, `PatchAD.paper()`, the paper to the letter (a large distance of the views is strange), and chance."""
+
+ABLATIONS = (
+    _paper("wo_ch_sharing", share_channel_mixer=False),
+    _paper("wo_ch_mixer", channel_mixer=False),
+    _paper("wo_mixrep_mixer", mixrep_mixer=False),
+    _paper("wo_pos_emb", positional_embedding=False),
+    _paper("wo_constraint", constraint=0.0),
+    _paper("spot", threshold="spot"),
+)
+DISTANCES = tuple(_paper(f"distance={name}", distance=name) for name in ("l2", "wasserstein", "jsd"))
+PATCH_SETS = (
+    *((1,), (3,), (5,), (7,)),
+    *((1, 3), (1, 5), (1, 7), (3, 5), (3, 7), (5, 7)),
+    *((1, 3, 5), (1, 3, 7), (1, 5, 7), (3, 5, 7), (1, 3, 5, 7)),
+)
+SENSITIVITIES = (
+    *(_paper(f"constraint={tenth / 10:g}", constraint=tenth / 10) for tenth in range(10)),
+    *(_paper(f"threshold=ratio:{tenth / 10:g}", threshold=f"ratio:{tenth / 10:g}") for tenth in range(5, 13)),
+    *(_paper(f"d_model={width}", d_model=width) for width in range(10, 100, 10)),
+    *(_paper(f"layers={depth}", layers=depth) for depth in range(1, 6)),
+    *(_paper(f"window={window}", window=window) for window in range(30, 211, 15)),
+    *(_paper(f"patch_sizes={','.join(map(str, sizes))}", patch_sizes=sizes) for sizes in PATCH_SETS),
+    _paper("stride=window", stride=105),
+)
+STRIDES = (1, 5, 15, 35, 105)
+COSTS = (
+    *(_paper(f"stride={stride}", stride=stride) for stride in STRIDES),
+    # The paper's windows here are multiples of 35, which its usual patch of 3 does not divide.
+    *(
+        _paper(f"window={window},patch_sizes=5,7,stride=35", window=window, patch_sizes=(5, 7), stride=35)
+        for window in (35, 70, 105, 140, 175)
+    ),
+    *(_paper(f"d_model={width},stride=35", d_model=width, stride=35) for width in (20, 40, 60, 80)),
+)
+
+INGREDIENTS = (
+    Variant("memory=0", parameters={"memory": 0}),
+    Variant("adapt=0", parameters={"adapt": 0}),
+    Variant("scaling=zscore", parameters={"scaling": "zscore"}),
+    Variant("fold=newest", parameters={"fold": "newest"}),
+    Variant("window=105", parameters={"window": 105}),
+    Variant("score=residual", parameters={"score": "residual"}),
+    Variant("score=discrepancy", parameters={"score": "discrepancy"}),
+    Variant("objective=adversarial", parameters={"objective": "adversarial"}),
+)
+"""`PatchAD()` with one ingredient of its recipe changed."""
+
+
+def _relative(name: str, detector: str, **parameters: Any) -> Variant:
+    """Give a method at its published width, trained as the paper's net; two steps tell what a step costs."""
+    shared = {"window": 105, "batch_size": 128, "epochs": 3, "max_steps": 2, "calibration": 0.0}
+    return Variant(name, detector, parameters=shared | parameters)
+
+
+RELATIVES = (
+    *(_relative(f"dcdetector,stride={n}", "dcdetector", d_model=256, stride=n) for n in STRIDES),
+    _relative("anomaly_transformer", "anomaly_transformer", d_model=512),
+    _relative("timesnet", "timesnet"),
+    _relative("usad", "usad"),
+)
+"""Methods of the paper's figures of cost that are here at the sizes they were published with."""
+
+WATER = {"SWaT": 5, "WADI": 5}
+"""The paper's SWaT and WADI have the rows of every fifth row of the native files."""
+JOINED = ("MSL", "SMAP", "PSM", "SWaT", "WADI", "SWAN", "GECCO")
+CPU_STEPS = 50
+"""Training steps of the paper's net where there is no GPU: a step of 128 windows takes seconds there."""
+
+SAMPLE = {
+    "MSL": ("C-1", "F-7", "M-6", "P-11", "T-4", "D-15"),
+    "SMAP": ("A-4", "P-1", "E-7", "G-2", "T-2", "D-13"),
+    "PSM": ("PSM",),
+    "SWaT": ("SWaT",),
+    "WADI": ("WADI",),
+    "SWAN": ("SWAN",),
+    "GECCO": ("GECCO",),
+    "UCR": (
+        "025_UCR_Anomaly_DISTORTEDInternalBleeding14_2800_5607_5634",
+        "113_UCR_Anomaly_CIMIS44AirTemperature1_4000_5391_5392",
+        "119_UCR_Anomaly_ECG1_10000_11800_12100",
+        "147_UCR_Anomaly_Lab2Cmac011215EPG3_5000_16390_16420",
+        "161_UCR_Anomaly_WalkingAceleration1_1500_2764_2995",
+        "211_UCR_Anomaly_Italianpowerdemand_38113_39240_39336",
+    ),
+    "SMD": ("machine-1-6", "machine-2-1", "machine-1-7", "machine-2-2"),
+    "ASD": ("omi-1", "omi-2", "omi-3", "omi-4", "omi-5", "omi-6"),
+    "SKAB": ("valve1_1", "other_3", "valve2_0", "other_11", "valve1_6", "valve2_3"),
+    "NAB": (
+        "realKnownCause__nyc_taxi",
+        "realAWSCloudwatch__ec2_cpu_utilization_24ae8d",
+        "realTraffic__TravelTime_387",
+        "realTweets__Twitter_volume_AAPL",
+        "realAdExchange__exchange-2_cpc_results",
+        "realKnownCause__machine_temperature_system_failure",
+    ),
+    "Exathlon": (
+        "810_Exathlon_id_1_Facility_tr_10766_1st_12590",
+        "821_Exathlon_id_12_Facility_tr_6985_1st_7085",
+        "818_Exathlon_id_9_Facility_tr_11665_1st_13484",
+        "828_Exathlon_id_19_Facility_tr_11663_1st_13482",
+        "833_Exathlon_id_24_Facility_tr_10766_1st_12590",
+        "837_Exathlon_id_28_Facility_tr_8898_1st_8998",
+    ),
+    "IOPS": (
+        "260_IOPS_id_1_WebService_tr_5000_1st_11804",
+        "261_IOPS_id_2_WebService_tr_2178_1st_2278",
+        "264_IOPS_id_5_WebService_tr_11665_1st_11765",
+        "267_IOPS_id_8_WebService_tr_1534_1st_1882",
+        "268_IOPS_id_9_WebService_tr_6216_1st_6316",
+        "275_IOPS_id_16_WebService_tr_1482_1st_1582",
+    ),
+}
+"""The fixed sample of `open`: entities of each family, the most different first."""
+
+
+def _like_paper(
+    name: str,
+    about: str,
+    datasets: tuple[str, ...],
+    variants: tuple[Variant, ...],
+    *,
+    others: tuple[Variant, ...] = (),
+    cost: bool = False,
+) -> Suite:
+    return Suite(
+        name=name,
+        about=about,
+        protocols=("paper",),
+        datasets=datasets,
+        variants=variants,
+        others=others,
+        joined=JOINED,
+        every=WATER,
+        cpu_steps=CPU_STEPS,
+        cost=cost,
+    )
+
+
+_ROWS = (
+    _like_paper("paper-pa", "the comparison with point adjustment", ("MSL", "SMAP", "PSM", "SWaT"), FOUR),
+    _like_paper(
+        "paper-classic",
+        "the comparison without point adjustment",
+        ("MSL", "SMAP", "SWaT", "WADI", "PSM", "SWAN"),
+        FOUR,
+        others=(NPSR,),
+    ),
+    _like_paper("paper-nips", "the NIPS-TS comparison", ("SWAN", "GECCO"), FOUR),
+    _like_paper("paper-ucr", "the UCR comparison, series by series", ("UCR",), FOUR),
+    _like_paper(
+        "paper-ablation",
+        "five parts of the net left out, and the SPOT threshold",
+        ("MSL", "SMAP", "WADI", "PSM"),
+        (PAPER, *ABLATIONS, DEFAULT, RANDOM),
+    ),
+    _like_paper(
+        "paper-distance",
+        "L2, Wasserstein and Jensen-Shannon instead of Kullback-Leibler",
+        ("MSL", "SMAP", "WADI", "PSM"),
+        (PAPER, *DISTANCES, DEFAULT, RANDOM),
+    ),
+    _like_paper(
+        "paper-sensitivity",
+        "constraint, threshold, width, depth, window, patch sizes; and training stride",
+        ("MSL", "SMAP", "PSM"),
+        (PAPER, *SENSITIVITIES, RANDOM),
+    ),
+    _like_paper(
+        "paper-cost",
+        "parameters, operations, latency, and training time against stride, window and width",
+        ("swat-shaped", "SWaT"),
+        (PAPER, DEFAULT, *COSTS, *RELATIVES),
+        cost=True,
+    ),
+    Suite(
+        name="open",
+        about="a fixed sample of every family, nothing from the test side",
+        protocols=("open",),
+        datasets=tuple(SAMPLE),
+        variants=FOUR,
+        sample=SAMPLE,
+        train_rows=20_000,
+        test_rows=40_000,
+        cpu_steps=CPU_STEPS,
+    ),
+    Suite(
+        name="open-ablation",
+        about="the sample of `open`, with one ingredient of `PatchAD()` changed at a time",
+        protocols=("open",),
+        datasets=tuple(SAMPLE),
+        variants=(DEFAULT, *INGREDIENTS, RANDOM),
+        sample=SAMPLE,
+        train_rows=20_000,
+        test_rows=40_000,
+    ),
+    Suite(
+        name="open-full",
+        about="every entity of every dataset, nothing from the test side",
+        protocols=("open",),
+        datasets=tuple(SAMPLE),
+        variants=FOUR,
+        cpu_steps=CPU_STEPS,
+    ),
+    Suite(
+        name="smoke",
+        about="simulated series only, both protocols; minutes, and no data to fetch",
+        protocols=("open", "paper"),
+        datasets=("plant", "five-kinds"),
+        variants=(
+            Variant("patchad", parameters={"max_steps": 100}),
+            PAPER,
+            LETTER,
+            RANDOM,
+        ),
+        seeds=(0,),
+        cpu_steps=10,
+    ),
+)
+
+SUITES: Mapping[str, Suite] = {suite.name: suite for suite in _ROWS}
+
+
+def find_suite(name: str) -> Suite:
+    """Look up a suite by name.
+
+    Examples
+    --------
+    >>> find_suite("smoke").datasets
+    ('plant', 'five-kinds')
+    """
+    if name not in SUITES:
+        raise InputError(f"there is no suite {name!r}; use one of {listed(tuple(SUITES), 100)}")
+    return SUITES[name]

@@ -1,0 +1,351 @@
+"""Records to tables: Markdown, CSV, LaTeX. Tables are made from records, the paper's figures, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from patchad.bench.paper import Figure, figures_of, without_row
+from patchad.bench.records import Record
+from patchad.bench.runner import all_rows, parameters_of
+from patchad.bench.statistics import Spread, spread
+from patchad.bench.suites import SUITES, Variant
+from patchad.datasets.catalogue import DATASETS
+from patchad.detectors.registry import DETECTORS
+from patchad.errors import InputError
+
+Format = Literal["markdown", "csv", "latex"]
+
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "open": {
+        "vus_pr_opt": "VUS-PR",
+        "pr_auc": "PR-AUC",
+        "roc_auc": "ROC-AUC",
+        "f1": "F1",
+        "affiliation_f1": "Aff-F1",
+        "event_f1": "event F1",
+        "delay_median": "delay (rows)",
+        "false_events_per_10k": "false events / 10k",
+        "peak_hit": "highest peak hits",
+    },
+    "paper": {
+        "pa_accuracy": "PA-Acc",
+        "pa_precision": "PA-P",
+        "pa_recall": "PA-R",
+        "pa_f1": "PA-F1",
+        "oracle_pa_f1": "oracle PA-F1",
+        "roc_auc": "AUC",
+        "f1": "F1-cls",
+        "oracle_f1": "oracle F1",
+        "affiliation_f1": "Aff-F1",
+        "vus_roc_legacy": "V-ROC",
+        "vus_pr_legacy": "V-PR",
+    },
+    "cost": {
+        "n_parameters": "parameters",
+        "flops": "FLOPs",
+        "latency_ms": "latency (ms)",
+        "step_ms": "step (ms)",
+        "epoch_seconds": "epoch (s)",
+    },
+}
+"""Metrics that a table shows, in order, with their headings."""
+RESOURCES = {
+    "fit_seconds": "fit (s)",
+    "score_seconds": "score (s)",
+    "n_parameters": "parameters",
+    "peak_memory": "peak memory (MB)",
+}
+"""What a record measures beside its metrics; a table of the protocol `open` shows it, too."""
+ORDER = "vus_pr_opt"
+"""The metric by which the rows of the protocol `open` are sorted, the best first."""
+PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"], *RESOURCES}
+"""Metrics that are no shares, so that percent makes no sense of them."""
+WHOLE = {"n_parameters", "peak_memory"}
+"""Metrics of which no fraction is worth showing."""
+UNITS = {"open": "between 0 and 1, delays in rows", "paper": "in percent"}
+LEGEND = (
+    "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
+    "`a ± b`: mean and standard deviation over the seeds of one entity."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a table: our figures, or the paper's."""
+
+    label: str
+    source: Literal["ours", "paper"]
+    entities: int
+    seeds: int
+    figures: Mapping[str, Spread]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one suite, protocol and dataset; or of all datasets of a suite."""
+
+    suite: str
+    protocol: str
+    dataset: str
+    columns: Mapping[str, str]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def render(records: Sequence[Record], format: Format = "markdown") -> str:  # noqa: A002 - the option's name
+    """Write all tables that these records give.
+
+    Examples
+    --------
+    >>> cell = {"suite": "s", "protocol": "open", "dataset": "d", "entity": "e", "parameters": {}, "seed": 0}
+    >>> print(render([cell | {"detector": "lof", "metrics": {"vus_pr_opt": 0.5}}], "csv").splitlines()[1])
+    s,open,d,lof,ours,vus_pr_opt,0.5,0.5,0.5,seeds,1,1
+    """
+    if not records:
+        raise InputError("there are no records to make a table of; run `patchad bench run` first")
+    writers = {"markdown": _markdown, "csv": _csv, "latex": _latex}
+    if format not in writers:
+        raise InputError(f"there is no format {format!r}; use markdown, csv or latex")
+    return writers[format](make_tables(records), records)
+
+
+def make_tables(records: Sequence[Record]) -> list[Table]:
+    """Group the records into tables, a table for each dataset; before them one for all, where there are several."""
+    groups: dict[tuple[str, str], dict[str, list[Record]]] = {}
+    for record in records:
+        by_dataset = groups.setdefault((str(record["suite"]), str(record["protocol"])), {})
+        by_dataset.setdefault(str(record["dataset"]), []).append(record)
+    tables = []
+    for (suite, protocol), by_dataset in groups.items():
+        if protocol == "open" and len(by_dataset) > 1:
+            for name, datasets in _groups(tuple(by_dataset)).items():
+                together = [record for dataset in datasets for record in by_dataset[dataset]]
+                tables.append(_table(suite, protocol, name, together))
+        tables += [_table(suite, protocol, dataset, part) for dataset, part in by_dataset.items()]
+    return tables
+
+
+def _groups(datasets: Sequence[str]) -> dict[str, list[str]]:
+    """Give what is averaged over several datasets: all, and those with one and with many channels where both are."""
+    one = [name for name in datasets if name in DATASETS and DATASETS[name].size.channels == 1]
+    many = [name for name in datasets if name in DATASETS and DATASETS[name].size.channels > 1]
+    parts = {"datasets with many channels": many, "datasets with one channel": one} if one and many else {}
+    return {"all datasets": list(datasets), **parts}
+
+
+def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -> Table:
+    used = [record for record in records if "skipped" not in record["metrics"]]
+    columns = _columns(suite, protocol, used)
+    rows: list[Row] = []
+    labelled = _labelled(suite, protocol, records)
+    for label, variant, part in labelled:
+        known = {row.label for row in rows}
+        if protocol == "paper":  # its figures mean nothing under another
+            rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
+        rows.append(_row(label, [record for record in part if "skipped" not in record["metrics"]]))
+    if protocol == "open":
+        rows.sort(key=lambda row: -row.figures[ORDER].mean if ORDER in row.figures else 1.0)
+    notes = sorted(
+        {f"{r['dataset']} {r['entity']} left out: {r['metrics']['skipped']}" for r in records if r not in used}
+    )
+    if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
+        notes.append("No random-score row: these records hold none; run the suite with `--detectors random` too.")
+    if protocol == "paper":
+        notes += without_row(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
+    return Table(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
+
+
+def _columns(suite: str, protocol: str, records: Sequence[Record]) -> dict[str, str]:
+    present = dict.fromkeys(name for record in records for name in record["metrics"])
+    known = COLUMNS["cost"] if _is_cost(suite) else COLUMNS.get(protocol, {})
+    if protocol == "open":
+        known = {**known, **RESOURCES}
+        present |= {name: None for name in RESOURCES if any(record.get(name) is not None for record in records)}
+    shown = {name: heading for name, heading in known.items() if name in present}
+    return shown or {name: name for name in present}
+
+
+def _is_cost(suite: str) -> bool:
+    return suite in SUITES and SUITES[suite].cost
+
+
+def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tuple[str, Variant | None, list[Record]]]:
+    """Give the rows of a table: the suite's in its order, other detectors, then parameters that no row has."""
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        key = json.dumps([record["detector"], record["parameters"]], sort_keys=True)
+        parts.setdefault(key, []).append(record)
+    found: list[tuple[str, Variant | None, list[Record]]] = []
+    named: set[str] = set()
+    for variant in all_rows(SUITES[suite]) if suite in SUITES else ():
+        wanted = _known_parameters(variant, protocol)
+        for key, part in parts.items():
+            if part[0]["detector"] == variant.detector and _same(part[0], wanted):
+                named.add(key)
+                found.append((_label(variant, part[0]["parameters"], wanted), variant, part))
+    for key, part in parts.items():
+        if key not in named:
+            found.append((_plain_label(part[0], parts), None, part))
+    return found
+
+
+def _known_parameters(variant: Variant, protocol: str) -> dict[str, Any]:
+    try:
+        return parameters_of(variant, protocol, None)
+    except KeyError:  # a protocol of other records than ours
+        return {}
+
+
+def _same(record: Record, wanted: Mapping[str, Any]) -> bool:
+    """Compare parameters, but for a bound on training that the machine made necessary."""
+    found = _usual(record["detector"]) | record["parameters"]
+    if wanted.get("max_steps", 0) is None:
+        wanted = {**wanted, "max_steps": found.get("max_steps")}
+    return bool(found == wanted)
+
+
+@cache
+def _usual(detector: str) -> dict[str, Any]:
+    """Give what a constructor takes a parameter to be that a record does not name."""
+    return parameters_of(Variant(detector, detector), "open", None) if detector in DETECTORS else {}
+
+
+def _label(variant: Variant, parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    name = variant.name if variant.name.startswith(variant.detector) else f"{variant.detector} {variant.name}"
+    bound = parameters.get("max_steps")
+    return f"{name} (max_steps={bound})" if bound is not None and wanted.get("max_steps", 0) is None else name
+
+
+def _plain_label(record: Record, parts: Mapping[str, Sequence[Record]]) -> str:
+    """Name a row by its detector; where that has several sets of parameters, also by those that are not the usual."""
+    name = str(record["detector"])
+    if sum(part[0]["detector"] == name for part in parts.values()) == 1:
+        return name
+    usual = _usual(name)
+    unusual = {key: value for key, value in record["parameters"].items() if key not in usual or usual[key] != value}
+    return f"{name} ({', '.join(f'{key}={value}' for key, value in unusual.items()) or 'default'})"
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _row(label: str, records: Sequence[Record]) -> Row:
+    names = dict.fromkeys([*(name for record in records for name in record["metrics"]), *RESOURCES])
+    entities = {(record["dataset"], record["entity"]) for record in records}
+    figures = {name: found for name in names if (found := spread(records, name)) is not None}
+    return Row(label, "ours", len(entities), len({record["seed"] for record in records}), figures)
+
+
+def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapping[str, str]) -> list[Row]:
+    """Give what the paper says of this variant: the suite's own table first, then what others add or contradict."""
+    rows: list[Row] = []
+    shown: set[tuple[str, float]] = set()
+    for figure in figures_of(suite, dataset, variant.name) if variant else ():
+        fresh = {n: v for n, v in figure["figures"].items() if n in columns and (n, v) not in shown}
+        if fresh:
+            shown.update(fresh.items())
+            rows.append(_paper_row(figure, fresh))
+    return rows
+
+
+def _paper_row(figure: Figure, values: Mapping[str, float]) -> Row:
+    shares = {name: value if name in PLAIN else value / 100 for name, value in values.items()}
+    label = f"the paper: {figure['method']} ({figure['table']}, line {figure['lines'][0]})"
+    return Row(label, "paper", 0, 0, {n: Spread(v, v, v, 0, "seeds") for n, v in shares.items()})
+
+
+# -- formats ---------------------------------------------------------------------------------------------------------
+
+
+def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
+    found = row.figures.get(name)
+    if found is None:
+        return ""
+    scale, places = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
+    if name in PLAIN:
+        scale = 1e-6 if name == "peak_memory" else 1.0
+        places = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
+
+    def number(value: float) -> str:
+        return f"{scale * value:,.{places}f}"
+
+    if row.source == "paper" or found.count < 2 or name in RESOURCES:
+        return number(found.mean)
+    if found.over == "seeds":
+        return f"{number(found.mean)} {plus_minus} {number(found.high - found.mean)}"
+    return f"{number(found.mean)} [{number(found.low)}, {number(found.high)}]"
+
+
+def _markdown(tables: Sequence[Table], records: Sequence[Record]) -> str:
+    lines: list[str] = []
+    for table in tables:
+        unit = "as measured" if _is_cost(table.suite) else UNITS.get(table.protocol, "as recorded")
+        lines += [f"## {table.suite}: {table.dataset}, protocol {table.protocol}", "", f"Figures {unit}.", ""]
+        lines.append(f"| detector | entities | seeds | {' | '.join(table.columns.values())} |")
+        lines.append("| --- | ---: | ---: |" + " ---: |" * len(table.columns))
+        for row in table.rows:
+            counts = [str(row.entities), str(row.seeds)] if row.source == "ours" else ["", ""]
+            cells = [_cell(name, row, table.protocol) for name in table.columns]
+            lines.append("| " + " | ".join([row.label, *counts, *cells]) + " |")
+        lines += ["", *(f"- {note}" for note in table.notes), *([""] if table.notes else [])]
+    lines += [
+        LEGEND,
+        "",
+        *_provenance(records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _provenance(records: Sequence[Record]) -> list[str]:
+    machines = dict.fromkeys(str(record.get("hardware", "unknown")) for record in records)
+    libraries = dict.fromkeys(
+        ", ".join(f"{name} {number}" for name, number in sorted((record.get("versions") or {}).items()))
+        for record in records
+    )
+    fits = {(r.get("fit_seconds") or 0.0, r.get("score_seconds") or 0.0) for r in records}  # some records share a fit
+    seconds = sum(fit + score for fit, score in fits)
+    return [
+        f"Made from {len(records)} records; fit and score took {seconds / 60:.1f} minutes in all.",
+        f"Hardware: {'; '.join(machines)}. Versions: {'; '.join(libraries) or 'unknown'}.",
+    ]
+
+
+def _csv(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: ARG001 - a table's figures are enough
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    heading = "suite,protocol,dataset,detector,source,metric,mean,low,high,spread_over,entities,seeds"
+    writer.writerow(heading.split(","))
+    for table in tables:
+        for row in table.rows:
+            for name, found in row.figures.items():
+                figures = [f"{value:.10g}" for value in (found.mean, found.low, found.high)]
+                where = (table.suite, table.protocol, table.dataset, row.label, row.source, name)
+                writer.writerow([*where, *figures, found.over, row.entities, row.seeds])
+    return text.getvalue()
+
+
+def _latex(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: ARG001
+    lines: list[str] = []
+    for table in tables:
+        lines += [r"\begin{table}", r"\centering", rf"\caption{{{_tex(f'{table.suite}: {table.dataset}')}}}"]
+        lines += [rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule"]
+        lines.append(" & ".join(map(_tex, ["detector", *table.columns.values()])) + r" \\")
+        lines.append(r"\midrule")
+        for row in table.rows:
+            cells = [_cell(name, row, table.protocol, r"$\pm$") for name in table.columns]
+            lines.append(" & ".join([_tex(row.label), *cells]) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    return "\n".join(lines)
+
+
+def _tex(text: str) -> str:
+    for sign in "&%$#_{}":
+        text = text.replace(sign, "\\" + sign)
+    return text

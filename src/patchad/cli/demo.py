@@ -1,0 +1,71 @@
+"""`patchad demo`: learn a simulated plant, find the faults put into it, and say whether the right sensor was blamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchad.data.files import write_whole
+from patchad.data.table import Table
+from patchad.datasets.synthetic import CYCLE, FAULTS, Fault, PlantRun, plant
+from patchad.detectors.patchad import PatchAD
+from patchad.report.page import Chapter, render_page
+from patchad.report.truth import counts_for
+from patchad.results.detection import Detection, Event
+
+TRAIN_ROWS = 8_000
+ROWS_PER_FAULT = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One fault and the event that found it, or None."""
+
+    fault: Fault
+    event: Event | None
+
+    @property
+    def rank(self) -> int | None:
+        """Place of the faulty channel among the blamed ones, from 1; None where it is not among them."""
+        names = [] if self.event is None else [name for name, _ in self.event.channels]
+        return names.index(self.fault.channel) + 1 if self.fault.channel in names else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demonstration:
+    """What the demo did."""
+
+    run: PlantRun
+    detection: Detection
+    outcomes: tuple[Outcome, ...]
+    false_events: tuple[Event, ...]
+    report: Path
+
+
+def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstration:
+    """Fit on a plant without faults, detect on one with two of each kind, write `out/report.html`."""
+    train = plant(TRAIN_ROWS, seed=seed)
+    kinds = tuple(FAULTS) * 2
+    run = plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
+    # Alarms within one pumping cycle of each other are one event: a fault should be one card, not several.
+    detector = PatchAD(merge_gap=CYCLE, random_state=seed, verbose=verbose).fit(_table(train))
+    detection = detector.detect(_table(run))
+    outcomes, false_events = judge(run.faults, detection.events)
+    report = out / "report.html"
+    write_whole({report: render_page([Chapter.of("", detection, run.labels)], "PatchAD demo: a pumping station")})
+    return Demonstration(run, detection, outcomes, false_events, report)
+
+
+def judge(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[tuple[Outcome, ...], tuple[Event, ...]]:
+    """Match each fault with the most severe event that overlaps it; give also the events that overlap none."""
+    outcomes: list[Outcome] = []
+    claimed: set[int] = set()
+    for fault in faults:
+        own = [event for event in events if counts_for(event, fault.start, fault.stop)]
+        claimed.update(event.start for event in own)
+        outcomes.append(Outcome(fault, max(own, key=lambda event: event.peak_score, default=None)))
+    return tuple(outcomes), tuple(event for event in events if event.start not in claimed)
+
+
+def _table(run: PlantRun) -> Table:
+    return Table(run.values, run.channels, run.times)

@@ -1,0 +1,314 @@
+"""The command line: parses, calls, prints. Data goes to stdout, talk to stderr.
+
+Exit codes: 0 done; 1 done, and `--fail-on-event` met an event; 2 the input or the call is wrong; 3 an extra is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time as clock
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from patchad.cli import bench as bench_cli
+from patchad.cli import data as data_cli
+from patchad.errors import InputError, MissingExtraError, PatchADError, listed
+
+if TYPE_CHECKING:
+    from patchad.data.table import BoolArray, FloatArray, Table
+    from patchad.detectors.base import Detector
+    from patchad.report.page import Chapter
+    from patchad.results.detection import Detection, Event
+
+app = typer.Typer(
+    help="Time-series anomaly detection: fit on normal data, get events with the sensors to blame.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(bench_cli.app, name="bench")
+app.add_typer(data_cli.app, name="data")
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong call; it has no public name there."""
+
+Data = Annotated[list[Path], typer.Argument(help="csv, parquet, npy or npz files, or folders of them")]
+Time = Annotated[str | None, typer.Option(help="the column with the times; found by name or content if not given")]
+Model = Annotated[Path, typer.Argument(help="a file that `patchad fit` wrote")]
+
+
+@app.command()
+def demo(out: Annotated[Path, typer.Option(help="folder for the report")] = Path("patchad-demo")) -> None:
+    """Train on a simulated plant, find its faults, name the faulty sensors, write a report."""
+    from patchad.cli.demo import demonstrate
+
+    _say("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
+    result = demonstrate(out, verbose=True)
+    print(f"{'fault':<18} {'in channel':<14} {'at':<17} {'found':<7} {'blamed, most first'}")
+    for outcome in result.outcomes:
+        blamed = "" if outcome.event is None else _blamed(outcome.event)
+        found = "missed" if outcome.event is None else "yes"
+        at = str(result.run.times[outcome.fault.start])[:16].replace("T", " ")
+        print(f"{outcome.fault.kind:<18} {outcome.fault.channel:<14} {at:<17} {found:<7} {blamed}".rstrip())
+    found_count = sum(outcome.event is not None for outcome in result.outcomes)
+    first_three = sum(outcome.rank is not None and outcome.rank <= 3 for outcome in result.outcomes)
+    print(
+        f"\n{found_count} of {len(result.outcomes)} faults found, the faulty channel among the first three blamed in "
+        f"{first_three}; {len(result.false_events)} false events in {len(result.detection.scores):,} rows"
+    )
+    print(f"report: {result.report}")
+
+
+@app.command()
+def fit(
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="the model file to write")],
+    time: Time = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a parameter of PatchAD, e.g. window=60")
+    ] = None,
+) -> None:
+    """Train on files of normal operation, one series each, and write a model file."""
+    from patchad.data.parameters import parse_assignments
+    from patchad.detectors.patchad import PatchAD
+
+    if output.is_dir():
+        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.safetensors")
+    parameters = parse_assignments(settings or [], PatchAD)
+    tables = [table for _, table in _read(data, time, "train")]
+    rows = sum(len(table.values) for table in tables)
+    began = clock.monotonic()
+    detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
+    detector.save(output)
+    for note in detector.fit_notes_:
+        _say(f"note: {note}")
+    _say(
+        f"fitted {rows:,} rows x {len(detector.channels_)} channels in {clock.monotonic() - began:.1f} s "
+        f"({detector.n_parameters_:,} parameters); wrote {output}"
+    )
+
+
+@app.command()
+def detect(
+    model: Model,
+    data: Data,
+    time: Time = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="auto, spot, dspot, quantile:q, sigma:k, mad:k, ratio:r, a number")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="write the score of every row to this csv")
+    ] = None,
+    events: Annotated[Path | None, typer.Option(help="write the events to this json file")] = None,
+    report: Annotated[Path | None, typer.Option(help="write an HTML page for people")] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="a column of the data, 1 where anomalous: no channel, but what events are held to"),
+    ] = None,
+    fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="exit with 1 if there is an event")] = False,
+) -> None:
+    """Score files, print the events, and write scores, events or a report."""
+    from patchad.data.files import write_whole
+    from patchad.detectors.registry import load
+    from patchad.report.page import Chapter, render_page
+
+    detector = load(model)
+    if threshold is not None:
+        detector.set_threshold(threshold)
+    found: list[Chapter] = []
+    for name, table in _read(data, time, "test"):
+        channels, truth = (table, None) if labels is None else table.without(labels)
+        detection = _detect(detector, name, channels)
+        found.append(Chapter.of(name, detection, truth))
+    contents: dict[Path, bytes] = {}
+    if output is not None:
+        contents[output] = _scores_csv(found)
+    if events is not None:
+        listing = [{"series": one.name} | event.to_dict() for one in found for event in one.detection.events]
+        contents[events] = json.dumps(listing, indent=1).encode()
+    if report is not None:
+        contents[report] = render_page(found)
+    write_whole(contents)
+    _print_events(found)
+    for one in found:
+        for note in one.detection.notes:
+            _say(f"note: {one.name}: {note}")
+        if one.truth is not None:
+            _say(f"{one.name}: {one.truth.sentence}")
+    total = sum(len(one.detection.events) for one in found)
+    _say(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
+    if fail_on_event and total:
+        raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    model: Model, output: Annotated[Path, typer.Option("--output", "-o", help="the ONNX file to write")]
+) -> None:
+    """Write a model as an ONNX graph, checked against the original: raw windows in, residual and discrepancy out."""
+    from patchad.detectors.backends.onnx import export as write
+    from patchad.detectors.registry import load
+
+    if output.is_dir():
+        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.onnx")
+    detector = load(model)
+    write(detector, output)
+    _say(f"wrote {output}: the graph and the model gave the same answers")
+
+
+@app.command()
+def inspect(model: Model) -> None:
+    """Print what a model file holds."""
+    from patchad.detectors import checkpoint
+    from patchad.detectors.registry import load
+
+    detector = load(model)
+    header, _ = checkpoint.read(model)
+    lines = {
+        "detector": header["detector"],
+        "channels": f"{len(header['channels'])}: {listed(header['channels'], 12)}",
+        **{name.replace("_", " "): value for name, value in header["learned"].items()},
+        "delay": f"{detector.delay} rows",
+        "threshold": f"{header['parameters']['threshold']}, level {header['level']:.6g}",
+        "train scores": f"{len(detector.train_scores_):,} kept, {len(detector.held_out_scores_):,} of them held out",
+        "settings": _settings(detector),
+        "notes": "; ".join(header["notes"]) or "none",
+        "format": f"{header['format']}, written by patchad {header['patchad_version']}",
+        "checksum": header["checksum"],
+    }
+    for name, value in lines.items():
+        print(f"{name:<13} {value}")
+
+
+@app.command()
+def evaluate(
+    table: Annotated[Path, typer.Argument(metavar="SCORES.csv", help="a csv file with labels and scores")],
+    labels: Annotated[str, typer.Option(help="the column with the labels, 1 where anomalous")],
+    scores: Annotated[str, typer.Option(help="the column with the scores")] = "score",
+    alarms: Annotated[str | None, typer.Option(help="the column with the alarms, for metrics of alarms")] = None,
+    window: Annotated[int, typer.Option(help="rows of tolerance for range-AUC, VUS and PATE")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+) -> None:
+    """Print every metric, each beside what random numbers get."""
+    from patchad import metrics
+    from patchad.data.readers import read_columns
+
+    columns = read_columns(table, [labels, scores] if alarms is None else [labels, scores, alarms])
+    truth, strangeness = _mask(columns[labels]), columns[scores]
+    raised = None if alarms is None else _mask(columns[alarms])
+    ours = metrics.evaluate(labels=truth, scores=strangeness, alarms=raised, window=window)
+    random = metrics.evaluate_random(labels=truth, alarms=raised, window=window)
+    if as_json:
+        print(json.dumps({"scores": _without_nan(ours), "random": _without_nan(random)}, indent=1))
+        return
+    print(f"{'metric':<24} {'scores':>9} {'random':>9}")
+    for name, value in ours.items():
+        print(f"{name:<24} {value:>9.4f} {random[name]:>9.4f}")
+    _say("PA-F1 rewards random numbers: judge it, and every other metric, by its distance from the random column.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; errors are one line each."""
+    logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code."""
+    stopped = 130  # what typer makes of Ctrl-C
+    try:
+        code = int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
+        return _fail("stopped; nothing was written", stopped) if code == stopped else code
+    except MissingExtraError as error:
+        return _fail(str(error), 3)
+    except PatchADError as error:
+        return _fail(str(error), 2)
+    except UsageError as error:
+        message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+        return _fail(f"{message}; `patchad --help` lists the commands and their options", 2)
+    except OSError as error:
+        return _fail(f"cannot write {error.filename!r}: {error.strerror}; choose another path", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped; nothing was written", stopped)
+
+
+def _fail(message: str, code: int) -> int:
+    _say("error: " + " ".join(message.split()))
+    return code
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _read(paths: Sequence[Path], time: str | None, part: str) -> list[tuple[str, Table]]:
+    from patchad.data.readers import find_files, read_table
+
+    return [(name, read_table(path, time=time, part=part)) for name, path in find_files(paths)]
+
+
+def _detect(detector: Detector, name: str, table: Table) -> Detection:
+    try:
+        found: Detection = detector.detect(table)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return found
+
+
+def _blamed(event: Event) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:3])
+
+
+def _mask(column: FloatArray) -> FloatArray | BoolArray:
+    """Make labels of a csv column of 0 and 1; anything else is left for the metrics to refuse."""
+    return column.astype(bool) if set(column.tolist()) <= {0.0, 1.0} else column
+
+
+def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if value != value else value for name, value in values.items()}
+
+
+def _settings(detector: Detector) -> str:
+    """Give the parameters that differ from their defaults."""
+    usual = type(detector)().get_params()
+    changed = {name: value for name, value in detector.get_params().items() if value != usual[name]}
+    return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"
+
+
+def _print_events(found: Sequence[Chapter]) -> None:
+    from patchad.results.detection import time_text
+
+    rows = [("series", "start", "stop", "time", "severity", "blamed, most first")]
+    for one in found:
+        for event in one.detection.events:
+            when = "" if event.start_time is None else str(time_text(event.start_time))
+            rows.append((one.name, str(event.start), str(event.stop), when, f"{event.severity:.0f}", _blamed(event)))
+    if len(rows) == 1:
+        return
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _scores_csv(found: Sequence[Chapter]) -> bytes:
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame(
+            {
+                "series": one.name,
+                "row": range(len(one.detection.scores)),
+                "time": None if one.detection.index is None else one.detection.index,
+                "score": one.detection.scores,
+                "level": one.detection.levels,
+                "alarm": one.detection.alarms.astype(int),
+            }
+        )
+        for one in found
+    ]
+    return str(pd.concat(frames).to_csv(index=False)).encode()

@@ -1,0 +1,1 @@
+"""Containers and files to series, series to windows: what every detector sees."""

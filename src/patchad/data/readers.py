@@ -1,0 +1,151 @@
+"""Files to tables: csv, parquet, npy, npz, or a folder of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchad.data.table import FloatArray, Table, to_table
+from patchad.errors import InputError, MissingExtraError, listed
+
+logger = logging.getLogger(__name__)
+
+SUFFIXES = (".csv", ".parquet", ".npy", ".npz")
+
+
+def find_files(paths: Sequence[Path]) -> list[tuple[str, Path]]:
+    """Give every data file of these files and folders, with a name for its series: the stem, or the path if needed."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+            if not inside:
+                raise InputError(f"folder {str(path)!r} has no data file; {', '.join(SUFFIXES)} are read")
+            files.extend(inside)
+        elif not path.exists():
+            raise InputError(f"there is no file {str(path)!r}; check the path")
+        elif path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{str(path)!r} is of an unknown kind; {', '.join(SUFFIXES)} are read")
+        else:
+            files.append(path)
+    stems = [file.stem for file in files]
+    return [(file.stem if stems.count(file.stem) == 1 else str(file), file) for file in files]
+
+
+def read_table(path: Path, *, time: str | None = None, part: str = "train") -> Table:
+    """Read one data file.
+
+    Parameters
+    ----------
+    path
+        A csv, parquet, npy or npz file.
+    time
+        The column that holds the times; see `to_table`.
+    part
+        The array to take from an npz file that holds several.
+    """
+    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npy": _read_npy}
+    suffix = path.suffix.lower()
+    try:
+        table = to_table(_read_npz(path, part) if suffix == ".npz" else readers[suffix](path), time=time)
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if len(table.values) == 0:
+        raise InputError(f"{path}: there is a header, but no row; at least one row of numbers is needed")
+    return table
+
+
+def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Read these columns of a csv or parquet file as numbers."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"{str(path)!r} is of an unknown kind; a csv or parquet file with named columns is needed")
+    if not path.exists():
+        raise InputError(f"there is no file {str(path)!r}; check the path")
+    try:
+        frame = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        _check_columns(frame, names)
+        table = to_table(frame[list(dict.fromkeys(names))].reset_index(drop=True).rename(columns=str))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return {name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())}
+
+
+def _check_columns(frame: Any, names: Sequence[str]) -> None:
+    absent = [name for name in names if name not in frame.columns]
+    if absent:
+        raise InputError(f"there is no column {listed(absent)}; the columns are {listed(tuple(frame.columns), 12)}")
+
+
+def _read_csv(path: Path) -> Any:
+    import pandas as pd
+
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = next((line for line in file if line.strip()), "")
+        if not first:
+            raise InputError("the file is empty; a header and rows of numbers are needed")
+        separator = max(",;\t", key=first.count)
+        cells = [cell.strip().strip('"') for cell in first.strip().split(separator)]
+        frame = pd.read_csv(path, sep=separator, header=None if _all_numbers(cells) else 0, encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("the file is not text in UTF-8; save it as CSV in UTF-8") from None
+    except pd.errors.ParserError as error:
+        raise InputError(
+            f"not a well-formed CSV ({str(error).strip()}); every row needs as many cells as the header"
+        ) from None
+    first_name = frame.columns[0]
+    if (
+        str(first_name).startswith("Unnamed")
+        and np.array_equal(frame[first_name], np.arange(len(frame)))
+        and len(frame)
+    ):
+        logger.warning("%s: left out the first column, which has no name and only counts the rows", path)
+        frame = frame.drop(columns=first_name)
+    return frame
+
+
+def _all_numbers(cells: Sequence[str]) -> bool:
+    try:
+        return [float(cell) for cell in cells] != []
+    except ValueError:
+        return False
+
+
+def _read_parquet(path: Path) -> Any:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "parquet") from None
+    try:
+        return parquet.read_table(path).to_pandas()
+    except pa.ArrowException as error:
+        raise InputError(f"not a parquet file ({str(error).splitlines()[0]})") from None
+
+
+def _read_npy(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InputError(f"not a file of one array of numbers ({error})") from None
+
+
+def _read_npz(path: Path, part: str) -> Any:
+    import zipfile
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = file.files
+            if part in names:
+                return file[part]
+            if len(names) == 1:
+                return file[names[0]]
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"not a file of arrays of numbers ({error})") from None
+    raise InputError(f"the file holds arrays {listed(names)}, and none is named {part!r}; name the one to use so")

@@ -1,0 +1,122 @@
+"""Scales fitted on train only: z-scores for the net's input, scales of the tail for what it says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patchad.data.table import FloatArray
+
+CLIP = 1e3
+"""Scaled values are cut here: far beyond any level, and far from overflow in float32."""
+RANGE_SPREADS = 4.0
+"""Spreads at most in the range of a channel, where its range counts."""
+SWITCH_WEIGHT = 0.2
+"""What a channel counts that has two values only: that it switched is news, but no measured deviation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZScore:
+    """`(x - mean) / spread` of each channel; a constant channel keeps its unit."""
+
+    mean: FloatArray
+    """(channel,), float64."""
+    spread: FloatArray
+    """(channel,), float64, positive."""
+
+    @classmethod
+    def fit(cls, series: list[FloatArray]) -> ZScore:
+        """Take mean and standard deviation of each channel over all series.
+
+        Examples
+        --------
+        >>> scale = ZScore.fit([np.array([[1.0, 5.0], [3.0, 5.0]])])
+        >>> scale(np.array([[4.0, 6.0]])).tolist()
+        [[2.0, 1.0]]
+        """
+        rows = sum(len(values) for values in series)
+        mean = sum(values.sum(axis=0, dtype=np.float64) for values in series) / rows
+        # A channel at a time: (values - mean) of the whole series would be a second copy of the data.
+        spread = np.array([_deviation([v[:, c] - mean[c] for v in series]) for c in range(series[0].shape[1])])
+        constant = spread <= 1e-13 * np.abs(mean)  # what rounding leaves of a channel that never moves
+        return cls(mean, np.where(constant, 1.0, spread))
+
+    def with_ranges(self, series: list[FloatArray]) -> ZScore:
+        """Give a scale by which rare moves stay small.
+
+        The z-score of a channel that rests and seldom jumps says how rare a jump is, not how strange. So no spread is
+        less than a fourth of the channel's range, and a switch, a channel of two values, counts a fifth.
+
+        Examples
+        --------
+        >>> rare = np.array([[0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [0.0], [1.0]])
+        >>> ZScore.fit([rare])(rare).max().round(2), ZScore.fit([rare]).with_ranges([rare])(rare).max().round(2)
+        (np.float32(3.0), np.float32(0.6))
+        """
+        spread = self.spread.copy()
+        for channel in range(len(spread)):
+            low, high, switch = channel_range([values[:, channel] for values in series])
+            spread[channel] = max(spread[channel], (high - low) / RANGE_SPREADS) / (SWITCH_WEIGHT if switch else 1.0)
+        return ZScore(self.mean, spread)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Scale `(..., channel)` values in float64, then give float32: large offsets must not eat small changes."""
+        return np.clip((values - self.mean) / self.spread, -CLIP, CLIP).astype(np.float32)
+
+
+def channel_range(parts: list[FloatArray]) -> tuple[float, float, bool]:
+    """Give the least and the largest value of a channel, and whether it has no others: a switch.
+
+    Examples
+    --------
+    >>> channel_range([np.array([0.0, 1.0]), np.array([1.0, 1.0])])
+    (0.0, 1.0, True)
+    """
+    low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    switch = low < high and not any(bool(((part > low) & (part < high)).any()) for part in parts)
+    return low, high, switch
+
+
+def _deviation(centred: list[FloatArray]) -> float:
+    """Give the root of the mean square; values are divided by the largest first, so that no square overflows."""
+    largest = max(float(np.abs(values).max(initial=0.0)) for values in centred)
+    if largest == 0.0:
+        return 0.0
+    squares = sum(float(np.square(values / largest).sum()) for values in centred)
+    return largest * float(np.sqrt(squares / sum(map(len, centred))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TailScale:
+    """`(x - median) / spread`, where one value in a hundred is over 2.33, as for normal noise.
+
+    The spread comes from the upper tail, not from the middle: a valve that is still nearly always and jumps now and
+    then must not look like an alarm at every jump.
+    """
+
+    median: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def fit(cls, values: FloatArray, floor: float | FloatArray) -> TailScale:
+        """Take median and spread along the first axis; `floor` is the smallest spread that means anything.
+
+        Examples
+        --------
+        >>> scale = TailScale.fit(np.linspace(0, 1, 101)[:, None], floor=1e-6)
+        >>> scale.median.tolist(), scale(np.array([[0.99]])).round(2).tolist()
+        ([0.5], [[2.33]])
+        """
+        median, high = np.quantile(values, [0.5, 0.99], axis=0)
+        return cls(median, np.maximum((high - median) / 2.33, floor))
+
+    @property
+    def high(self) -> FloatArray:
+        """What one value in a hundred is over."""
+        return np.asarray(self.median + 2.33 * self.spread)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Scale `(..., value)`, or the newest steps of windows `(..., step, value)` where there is a scale per step."""
+        steps = slice(-values.shape[-2], None) if self.median.ndim > 1 else slice(None)
+        return np.asarray((values - self.median[steps]) / self.spread[steps])

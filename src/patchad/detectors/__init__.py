@@ -1,0 +1,1 @@
+"""PatchAD and every comparison method behind one interface."""

@@ -1,0 +1,1 @@
+"""Runtimes for the net: torch and ONNX."""

@@ -1,0 +1,162 @@
+"""NeuralDetector: a net over windows. A subclass writes the net, its loss and the errors that its score is made of."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from patchad.data.table import FloatArray
+from patchad.data.windows import WindowSampler
+from patchad.detectors.windowed import WindowDetector
+from patchad.model.progress import training_bar
+from patchad.model.training import Goal, Progress, TrainConfig, find_device, train
+
+Watch = Callable[[Progress], None]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeuralDetector(WindowDetector):
+    """A detector with a net, trained on windows by the loop that trains PatchAD.
+
+    Parameters
+    ----------
+    max_steps
+        Most training steps.
+    epochs
+        Passes over all windows; None: random windows until `max_steps`.
+    batch_size, learning_rate
+        Of Adam.
+    device
+        `auto`, `cpu`, `cuda`, ...
+    verbose
+        Show a progress bar.
+    """
+
+    max_steps: int | None = 400
+    epochs: int | None = None
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    device: str = "auto"
+    verbose: bool = False
+
+    # -- what a subclass writes ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _build(self, channels: int) -> nn.Module:
+        """Make the net for windows `(b, window_, channels)`; torch's generator is seeded."""
+
+    @abstractmethod
+    def _loss(self, net: Any, batch: Tensor) -> Tensor:
+        """Give the mean loss of scaled windows `(b, t, c)`; torch's generator is seeded."""
+
+    def _errors(self, windows: Tensor) -> Tensor:
+        """Say how strange the points of scaled windows are to `net_`: `(b, t or 1, c or 1)`, not negative.
+
+        Not needed where `_judge` is written instead.
+
+        The score is the mean over the last axis; where that has all channels, it is also the blame. A window's errors
+        must not depend on the other windows of the batch, nor on chance.
+        """
+        raise NotImplementedError
+
+    def _goals(self, net: nn.Module) -> list[Goal]:
+        """Say what is trained by which loss; an adversary and its opponent have one each."""
+        return [Goal(list(net.parameters()), self._loss)]
+
+    def _settle(self, known: WindowSampler) -> None:
+        """Learn what is left to learn from the train windows when `net_` is trained."""
+
+    # -- what it inherits ------------------------------------------------------------------------------------------
+
+    def observe(self, watch: Watch | None) -> Self:
+        """Have `watch` called after every training step of later fits, when `net_` can be looked at; None ends it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from patchad import PatchAD
+        >>> steps = []
+        >>> detector = PatchAD(window=30, max_steps=3).observe(lambda progress: steps.append(progress.step))
+        >>> _ = detector.fit(np.sin(np.arange(200) / 5)[:, None])
+        >>> steps
+        [1, 2, 3]
+        """
+        self._watch = watch
+        return self
+
+    @property
+    def n_parameters_(self) -> int:
+        """Trained numbers of the net."""
+        return sum(parameter.numel() for parameter in self.net_.parameters())
+
+    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+        budget = TrainConfig(
+            max_steps=self.max_steps,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+        )
+        seed = self._seed()
+        self.net_ = self._new_net(seed)
+        windows = WindowSampler(known, self.window_, self.stride)
+        devices = [self.device_] if self.device_.type == "cuda" else []
+        with training_bar(self.verbose) as show, torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            self.history_: list[Progress] = train(
+                self.net_,
+                self._goals(self.net_),
+                windows,
+                WindowSampler(unseen, self.window_),
+                self.scaler_,
+                budget,
+                seed=seed,
+                device=self.device_,
+                watch=_each(show, getattr(self, "_watch", None)),
+            )
+        self._settle(windows)
+
+    def _new_net(self, seed: int) -> nn.Module:
+        self.device_ = find_device(self.device)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = self._build(len(self.channels_))
+        return net.to(self.device_)
+
+    def _together(self) -> int:
+        return 64 if self.device_.type == "cpu" else 2048  # more gain no speed on a CPU and cost memory
+
+    def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        with torch.inference_mode():
+            errors = self._errors(torch.from_numpy(windows).to(self.device_))[:, -steps:].cpu()
+        blame = errors.numpy() if explain and errors.shape[2] == windows.shape[2] else None
+        return errors.double().mean(-1).numpy(), blame
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, facts = super()._state()
+        weights = {f"net.{name}": value.detach().cpu().numpy() for name, value in self.net_.state_dict().items()}
+        return arrays | weights, facts
+
+    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+        super()._restore(arrays, facts)
+        self.net_ = self._new_net(seed=0)
+        weights = {
+            name.removeprefix("net."): torch.from_numpy(a) for name, a in arrays.items() if name.startswith("net.")
+        }
+        self.net_.load_state_dict(weights)
+        self.net_.eval()
+
+
+def _each(*watches: Watch | None) -> Watch | None:
+    """Give one function that calls those that are there; None where none is."""
+    present = [watch for watch in watches if watch is not None]
+
+    def watch(progress: Progress) -> None:
+        for one in present:
+            one(progress)
+
+    return watch if present else None

@@ -1,0 +1,294 @@
+"""The net: multi-scale patches, two views of each window, four mixers, one reconstruction.
+
+Axes are named in comments by their letters: b batch, t step of the window, c channel, n patch, p step in the patch,
+d feature. Both views of a window live in one tensor `(c, n + p, b, d)`: in this order each mixer finds its axis where a
+matrix product wants it, and what the views share is done in one pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from patchad._kernels.cuda_graphs import at_once, is_recording
+from patchad._kernels.mixing import Activation, Folded, Part, fold, mix, weigh
+from patchad.errors import InputError, listed
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+LAYERS_MODES = ("stacked", "parallel")
+VIEW_POOLINGS = ("mean", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetConfig:
+    """The shape of the net. Defaults live in `PatchAD`."""
+
+    channels: int
+    window: int
+    """Steps per window; a multiple of every patch size."""
+    patch_sizes: tuple[int, ...]
+    d_model: int
+    layers: int
+    layers_mode: Literal["stacked", "parallel"]
+    """`stacked`: each layer reads the one before; `parallel`: all read the embedding."""
+    activation: Activation
+    view_pooling: Literal["mean", "none"]
+    """`mean`: channels are averaged before projection and distance; `none`: compared channel by channel."""
+    share_channel_mixer: bool
+    """Whether both views use the same channel mixer."""
+    channel_mixer: bool
+    mixrep_mixer: bool
+    positional_embedding: bool
+    projection: bool
+
+    def __post_init__(self) -> None:
+        for name in ("window", "d_model", "layers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
+        if not self.patch_sizes:
+            raise InputError("patch_sizes is empty; at least one divisor of the window is needed, as (3, 5)")
+        uneven = [size for size in self.patch_sizes if size < 1 or self.window % size]
+        if uneven:
+            divisors = [size for size in range(1, self.window + 1) if self.window % size == 0]
+            raise InputError(
+                f"patch size {listed(uneven)} does not divide window {self.window}; "
+                f"its divisors are {listed(divisors, 20)}"
+            )
+        for name, known in (
+            ("layers_mode", LAYERS_MODES),
+            ("activation", tuple(ACTIVATIONS)),
+            ("view_pooling", VIEW_POOLINGS),
+        ):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name}={getattr(self, name)!r} is unknown; use one of {listed(known)}")
+
+
+class Mixer(nn.Module):
+    """`FC(act(FC(LayerNorm(x)))) + x` along one axis; the arithmetic is in `patchad._kernels.mixing`."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.widen = nn.Linear(width, hidden)
+        self.narrow = nn.Linear(hidden, width)
+        self._kept: tuple[tuple[int, ...], Folded] | None = None
+
+    def train(self, mode: bool = True) -> Mixer:
+        """Forget what was folded: a step that a GPU replays changes weights unseen."""
+        self._kept = None
+        return super().train(mode)
+
+    def folded(self) -> Folded:
+        """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
+        if torch.is_grad_enabled() or torch.compiler.is_exporting() or is_recording(self.widen.weight):
+            # What is replayed must begin with the weights of that time.
+            return fold(self.norm, self.widen, self.narrow)
+        held = [one for part in (self.norm, self.widen, self.narrow) for one in (part.weight, part.bias)]
+        now = tuple(one._version for one in held)  # noqa: SLF001 - torch has no other way
+        key = (self.widen.weight.data_ptr(), *now)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = (key, fold(self.norm, self.widen, self.narrow))
+        return self._kept[1]
+
+
+class MixerLayer(nn.Module):
+    """One encoder layer: channel mixer, inter or intra mixer, MixRep mixer, for both views."""
+
+    def __init__(self, config: NetConfig, patches: int, patch_size: int) -> None:
+        super().__init__()
+
+        wide = {width: round(1.2 * width) for width in (config.channels, patches, patch_size)}
+        self.config = config
+        self.patches, self.places = patches, patches + patch_size
+        self.channel_inter: Mixer | None = None
+        self.channel_intra: Mixer | None = None
+        self.mixrep: Mixer | None = None
+        if config.channel_mixer:
+            self.channel_inter = Mixer(config.channels, wide[config.channels])
+            self.channel_intra = self.channel_inter
+            if not config.share_channel_mixer:
+                self.channel_intra = Mixer(config.channels, wide[config.channels])
+        self.inter = Mixer(patches, wide[patches])
+        self.intra = Mixer(patch_size, wide[patch_size])
+        if config.mixrep_mixer:
+            self.mixrep = Mixer(config.d_model, config.d_model)
+
+    def forward(self, views: Tensor, *, keep: bool = True) -> Tensor:
+        """Mix `(c, n + p, b, d)`; where it need not be kept and no gradient is wanted, it is overwritten."""
+        second = None if self.config.share_channel_mixer else self.channel_intra
+        own = self._mix(views, 0, self.channel_inter, second, keep=keep)
+        own = self._mix(own, 1, self.inter, self.intra, keep=keep and own is views)
+        return self._mix(own, 3, self.mixrep, None, keep=False)
+
+    def _mix(
+        self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None, *, keep: bool
+    ) -> Tensor:
+        """Mix along an axis, both views with one mixer where there is no second."""
+        if inter is None:
+            return views
+        if intra is None:
+            parts = [Part(0, self.places, inter.folded())]
+        else:
+            parts = [Part(0, self.patches, inter.folded()), Part(self.patches, self.places, intra.folded())]
+        return mix(views, axis, parts, self.config.activation, keep=keep)
+
+
+@dataclass(slots=True)
+class ScaleOutput:
+    """What the net says at one patch size. With `view_pooling="mean"` the views have one channel."""
+
+    inter: Tensor
+    """(c, n, b, d), the inter-patch view."""
+    intra: Tensor
+    """(c, p, b, d), the intra-patch view."""
+    inter_projected: Tensor | None
+    """(c, n, b, d), None without projection heads or where they were not asked for."""
+    intra_projected: Tensor | None
+    """(c, p, b, d), likewise."""
+    rec_inter: Tensor | None
+    """(b, t, c), the half of the reconstruction that the inter-patch view gives ("Rec 1"); None if not asked for."""
+    rec_intra: Tensor | None
+    """(b, t, c), the half of the reconstruction that the intra-patch view gives ("Rec 2"); None if not asked for."""
+
+    @property
+    def reconstruction(self) -> Tensor:
+        """(b, t, c), both halves together."""
+        if self.rec_inter is None or self.rec_intra is None:
+            raise ValueError("the reconstruction was not asked for")
+        return self.rec_inter + self.rec_intra
+
+
+class Scale(nn.Module):
+    """The net at one patch size."""
+
+    def __init__(self, config: NetConfig, patch_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.patch_size = patch_size
+        self.patches = config.window // patch_size
+        width = config.d_model
+        self.embed_inter = nn.Linear(patch_size, width)
+        self.embed_intra = nn.Linear(self.patches, width)
+        self.layers = nn.ModuleList(MixerLayer(config, self.patches, patch_size) for _ in range(config.layers))
+        self.weights_inter = nn.Parameter(torch.zeros(config.layers))
+        self.weights_intra = nn.Parameter(torch.zeros(config.layers))
+        self.project_inter = _projection(width) if config.projection else None
+        self.project_intra = _projection(width) if config.projection else None
+        self.rec_inter = _head(self.patches * width, width, config)
+        self.rec_intra = _head(patch_size * width, width, config)
+
+    def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> ScaleOutput:
+        """Read `(c, t, b)`, positions already embedded."""
+        views = self._encode(self._embed(x))
+        inter, intra = torch.split(views, [self.patches, self.patch_size], dim=1)
+        rec_inter = _reconstructed(self.rec_inter, inter) if reconstruct else None
+        rec_intra = _reconstructed(self.rec_intra, intra) if reconstruct else None
+        if self.config.view_pooling == "mean":
+            inter, intra = inter.mean(0, keepdim=True), intra.mean(0, keepdim=True)
+        return ScaleOutput(
+            inter,
+            intra,
+            _projected(self.project_inter, inter) if project else None,
+            _projected(self.project_intra, intra) if project else None,
+            rec_inter,
+            rec_intra,
+        )
+
+    def _embed(self, x: Tensor) -> Tensor:
+        channels, _, batch = x.shape
+        patched = x.reshape(channels, self.patches, self.patch_size, batch)  # c n p b
+        inter = self.embed_inter(patched.transpose(2, 3).reshape(-1, self.patch_size))
+        intra = self.embed_intra(patched.permute(0, 2, 3, 1).reshape(-1, self.patches))
+        views = (inter.reshape(channels, self.patches, batch, -1), intra.reshape(channels, self.patch_size, batch, -1))
+        return torch.cat(views, dim=1)  # c (n + p) b d
+
+    def _encode(self, embedded: Tensor) -> Tensor:
+        """Run the layers and sum their outputs with softmax weights (ReWeight)."""
+        weights = torch.cat(  # layer, place
+            [
+                self.weights_inter.softmax(0)[:, None].expand(-1, self.patches),
+                self.weights_intra.softmax(0)[:, None].expand(-1, self.patch_size),
+            ],
+            dim=1,
+        )
+        return weigh(self._said(embedded), weights)
+
+    def _said(self, embedded: Tensor) -> Iterator[Tensor]:
+        """Give what each layer says; on a CPU, where no gradient is wanted, over what the one before said."""
+        parallel, views = self.config.layers_mode == "parallel", embedded
+        for layer in self.layers:
+            views = layer(embedded if parallel else views, keep=parallel or embedded.is_cuda)
+            yield views
+
+
+class PatchADNet(nn.Module):
+    """The whole net: one `Scale` per patch size over the same window.
+
+    Examples
+    --------
+    >>> config = NetConfig(channels=2, window=6, patch_sizes=(2, 3), d_model=4, layers=1, layers_mode="stacked",
+    ...     activation="gelu", view_pooling="none", share_channel_mixer=True, channel_mixer=True, mixrep_mixer=True,
+    ...     positional_embedding=True, projection=True)
+    >>> outputs = PatchADNet(config)(torch.zeros(5, 6, 2))
+    >>> [tuple(o.inter.shape) for o in outputs], tuple(outputs[0].reconstruction.shape)
+    ([(2, 3, 5, 4), (2, 2, 5, 4)], (5, 6, 2))
+    """
+
+    positions: Tensor
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.scales = nn.ModuleList(Scale(config, size) for size in config.patch_sizes)
+        self.register_buffer("positions", sinusoids(config.window, config.channels), persistent=False)
+
+    def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> tuple[ScaleOutput, ...]:
+        """Read z-scored windows `(b, t, c)`; projections and reconstruction can be left out where nobody needs them."""
+        if self.config.positional_embedding:
+            x = x + self.positions
+        turned = x.permute(2, 1, 0).contiguous()  # c t b
+        calls = [partial(scale, turned, project=project, reconstruct=reconstruct) for scale in self.scales]
+        return tuple(at_once(calls, turned))
+
+
+def sinusoids(steps: int, columns: int) -> Tensor:
+    """Give the `(t, c)` positional embedding of the Transformer, one column per channel.
+
+    Examples
+    --------
+    >>> sinusoids(2, 2).tolist()[0]
+    [0.0, 1.0]
+    """
+    position = torch.arange(steps, dtype=torch.float32)[:, None]
+    column = torch.arange(columns)
+    rate = torch.exp((column - column % 2) * (-math.log(10_000.0) / columns))
+    return torch.where(column % 2 == 0, torch.sin(position * rate), torch.cos(position * rate))
+
+
+def _projection(width: int) -> nn.Sequential:
+    # Two linear maps in a row, as the paper has them: no activation, no norm.
+    return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
+
+
+def _projected(head: nn.Sequential | None, view: Tensor) -> Tensor | None:
+    """Apply two linear maps as the one that they come to."""
+    if head is None:
+        return None
+    first, second = (cast("nn.Linear", layer) for layer in head)
+    return nn.functional.linear(view, second.weight @ first.weight, torch.addmv(second.bias, second.weight, first.bias))
+
+
+def _head(flat: int, hidden: int, config: NetConfig) -> nn.Module:
+    return nn.Sequential(nn.Linear(flat, hidden), ACTIVATIONS[config.activation](), nn.Linear(hidden, config.window))
+
+
+def _reconstructed(head: nn.Module, view: Tensor) -> Tensor:
+    """Give `(b, t, c)` from a view `(c, n or p, b, d)`."""
+    windows: Tensor = head(view.transpose(1, 2).flatten(2))  # c b t
+    return windows.permute(1, 2, 0)

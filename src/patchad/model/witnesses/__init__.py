@@ -1,0 +1,1 @@
+"""Sources of evidence about a window, one file each."""

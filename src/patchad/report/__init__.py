@@ -1,0 +1,1 @@
+"""Detections to one self-contained HTML page."""

@@ -1,0 +1,262 @@
+"""What a detector found: scores, levels, alarms, and events with the channels to blame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from patchad.data.files import write_whole
+from patchad.data.table import BoolArray, FloatArray, Table
+
+LEAST_MARGIN, MOST_MARGIN = 30, 150
+"""Rows that are drawn before and after an event: as many as it has itself, within these bounds."""
+MOST_DRAWN_ROWS = 600
+"""Rows that are drawn of an event and its margins; of a longer one, those around its peak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A maximal run of alarms, half-open: rows `start` to `stop - 1`."""
+
+    start: int
+    stop: int
+    peak: int
+    """The row with the highest score."""
+    peak_score: float
+    severity: float
+    """0 to 100: 0 is as strange as the strangest row of held-out train, 50 twice as far from usual, 90 ten times."""
+    channels: tuple[tuple[str, float], ...]
+    """Names with their shares of the blame, most responsible first."""
+    start_time: np.generic | None = None
+    stop_time: np.generic | None = None
+    """Time of the event's last row."""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON knows them; times in ISO 8601."""
+        fields = asdict(self)
+        fields["channels"] = [[name, round(share, 4)] for name, share in self.channels]
+        for name in ("start_time", "stop_time"):
+            fields[name] = time_text(fields[name])
+        return fields
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation:
+    """What a detector expected around one event of the channels that the event blames most."""
+
+    event: int
+    """Which of the detection's events."""
+    start: int
+    """Row of the first value."""
+    channels: tuple[str, ...]
+    values: FloatArray
+    """(time, channel), in the units of the data; NaN where nothing can be expected."""
+    reach: FloatArray
+    """(time, channel), how far from there a normal value may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """The scores of held-out train, in two numbers: what severity is measured with."""
+
+    middle: float
+    """Median score."""
+    highest: float
+
+    @classmethod
+    def fit(cls, scores: FloatArray) -> Yardstick:
+        """Measure the finite scores."""
+        finite = scores[np.isfinite(scores)]
+        return cls(float(np.median(finite)), float(finite.max()))
+
+    def severity(self, score: float) -> float:
+        """Give 0 to 100 for a score.
+
+        Examples
+        --------
+        >>> [Yardstick(middle=1.0, highest=2.0).severity(score) for score in (1.5, 2.0, 3.0, 11.0)]
+        [0.0, 0.0, 50.0, 90.0]
+        """
+        reach = max(self.highest - self.middle, 1e-12)
+        distance = (score - self.middle) / reach
+        return round(100 * (1 - 1 / distance), 6) if distance > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detection:
+    """The result of `detect`: one value per row, and the events."""
+
+    scores: FloatArray
+    """(time,), higher is stranger; NaN where a row could not be scored."""
+    levels: FloatArray
+    """(time,), what each score is held to."""
+    alarms: BoolArray
+    """(time,), score over level."""
+    events: tuple[Event, ...]
+    channels: tuple[str, ...]
+    index: NDArray[np.generic] | None
+    """(time,), the times, where the input had any."""
+    contributions: FloatArray
+    """(time, channel), shares of the blame; a row sums to 1, or to 0 where nothing is to blame."""
+    notes: tuple[str, ...] = ()
+    """What was filled, dropped, shrunk or ignored."""
+    observed: Table | None = None
+    """The data that was analysed, not a copy of it; for the report."""
+    expected: tuple[Expectation, ...] = ()
+    """What was expected around the most severe events, most severe first; for the report."""
+
+    def to_frame(self) -> Any:
+        """Give a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
+        import pandas as pd
+
+        columns = {"score": self.scores, "level": self.levels, "alarm": self.alarms}
+        index = None if self.index is None else pd.Index(self.index, name="time")
+        return pd.DataFrame(columns, index=index)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Give everything but the contributions as JSON text, and write it to `path` if given."""
+        text = json.dumps(
+            {
+                "channels": list(self.channels),
+                "events": [event.to_dict() for event in self.events],
+                "notes": list(self.notes),
+                "index": None if self.index is None else [time_text(time) for time in self.index],
+                "scores": [None if np.isnan(score) else float(score) for score in self.scores],
+                "levels": [None if np.isnan(level) else float(level) for level in self.levels],
+                "alarms": self.alarms.tolist(),
+            }
+        )
+        if path is not None:
+            write_whole({Path(path): text.encode()})
+        return text
+
+    def report(self, path: str | Path, labels: ArrayLike | None = None) -> Path:
+        """Write a self-contained HTML page for people.
+
+        Parameters
+        ----------
+        path
+            Where to write.
+        labels
+            Ground truth, one per row, 1 or True where anomalous: adds hits, misses, false alarms and metrics.
+        """
+        from patchad.report.page import Chapter, render_page
+
+        write_whole({Path(path): render_page([Chapter.of("", self, labels)])})
+        return Path(path)
+
+
+def find_events(
+    scores: FloatArray,
+    levels: FloatArray,
+    alarms: BoolArray,
+    contributions: FloatArray,
+    channels: tuple[str, ...],
+    yardstick: Yardstick,
+    *,
+    index: NDArray[np.generic] | None = None,
+    min_duration: int = 1,
+    merge_gap: int = 0,
+) -> tuple[Event, ...]:
+    """Turn alarms into events.
+
+    Runs of alarms at most `merge_gap` rows apart become one event; events under `min_duration` rows are left out. A
+    channel's share is its mean contribution over the alarms, weighted by how far the score is over the level.
+
+    Examples
+    --------
+    >>> scores = np.array([0.0, 3.0, 5.0, 0.0])
+    >>> shares = np.array([[0.2, 0.8]] * 4)
+    >>> events = find_events(scores, np.ones(4), scores > 1, shares, ("flow", "heat"), Yardstick(0, 1))
+    >>> [(event.start, event.stop, event.peak, event.channels[0][0]) for event in events]
+    [(1, 3, 2, 'heat')]
+    """
+    events = []
+    for start, stop in alarm_runs(alarms, merge_gap):
+        if stop - start < min_duration:
+            continue
+        rows = np.arange(start, stop)[alarms[start:stop]]
+        peak = int(rows[np.argmax(scores[rows])])
+        weights = scores[rows] - levels[rows]
+        shares = weights @ contributions[rows]
+        shares = shares / shares.sum() if shares.sum() > 0 else shares
+        order = np.argsort(-shares, kind="stable")
+        events.append(
+            Event(
+                start=int(start),
+                stop=int(stop),
+                peak=peak,
+                peak_score=float(scores[peak]),
+                severity=yardstick.severity(float(scores[peak])),
+                channels=tuple((channels[i], float(shares[i])) for i in order if shares[i] > 0),
+                start_time=None if index is None else index[start],
+                stop_time=None if index is None else index[stop - 1],
+            )
+        )
+    return tuple(events)
+
+
+def by_severity(events: Sequence[Event]) -> list[int]:
+    """Give the numbers of the events, most severe first.
+
+    Examples
+    --------
+    >>> by_severity([Event(0, 1, 0, 2.0, 10.0, ()), Event(5, 6, 5, 9.0, 80.0, ())])
+    [1, 0]
+    """
+    return sorted(range(len(events)), key=lambda i: (-events[i].severity, -events[i].peak_score, i))
+
+
+def surroundings(event: Event, length: int) -> slice:
+    """Give the rows to draw for an event in a series of `length` rows: the event and a margin, or all around its peak.
+
+    Examples
+    --------
+    >>> surroundings(Event(100, 110, 105, 2.0, 10.0, ()), 2000)
+    slice(70, 140, None)
+    """
+    margin = min(max(len(event), LEAST_MARGIN), MOST_MARGIN)
+    start, stop = event.start - margin, event.stop + margin
+    if stop - start > MOST_DRAWN_ROWS:
+        start = max(start, min(event.peak - MOST_DRAWN_ROWS // 2, stop - MOST_DRAWN_ROWS))
+        stop = start + MOST_DRAWN_ROWS
+    return slice(max(start, 0), min(stop, length))
+
+
+def alarm_runs(alarms: BoolArray, merge_gap: int = 0) -> list[tuple[int, int]]:
+    """Give the half-open runs of alarms, those at most `merge_gap` rows apart as one.
+
+    Examples
+    --------
+    >>> alarm_runs(np.array([True, False, True, False, False, True]), merge_gap=1)
+    [(0, 3), (5, 6)]
+    """
+    edges = np.flatnonzero(np.diff(alarms.astype(np.int8), prepend=0, append=0))
+    runs: list[tuple[int, int]] = []
+    for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if runs and start - runs[-1][1] <= merge_gap:
+            runs[-1] = (runs[-1][0], stop)
+        else:
+            runs.append((start, stop))
+    return runs
+
+
+def time_text(time: Any) -> str | float | None:
+    """Write a time for JSON and CSV: ISO 8601, or the number it is."""
+    if time is None:
+        return None
+    if isinstance(time, np.datetime64 | np.timedelta64):
+        import pandas as pd
+
+        moment = pd.Timestamp(time) if isinstance(time, np.datetime64) else pd.Timedelta(time)
+        return str(moment.isoformat())
+    return float(time)

@@ -1,0 +1,145 @@
+"""One detector, one protocol, one entity."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.conftest import SMALL
+
+from patchad import metrics
+from patchad.bench.protocols import checksum, fit_and_score, hardware, judge, n_parameters, versions
+from patchad.datasets.entity import Entity
+from patchad.datasets.simulated import KINDS, SIMULATED, one_channel, simulate
+from patchad.detectors.baselines.random import RandomScore
+from patchad.detectors.patchad import PatchAD
+from patchad.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def entity() -> Entity:
+    return one_channel("seasonal", rows=600)
+
+
+def test_open_gives_its_metrics_in_order_from_scores_and_the_fitted_threshold(entity: Entity) -> None:
+    fit = fit_and_score(PatchAD(**SMALL), entity)
+    found = judge(fit, entity, "open", "quantile:0.99")
+    assert list(found)[:1] == ["vus_pr_opt"]
+    assert {"pr_auc", "roc_auc", "f1", "affiliation_f1", "event_f1", "delay_mean", "false_events_per_10k"} <= set(found)
+    scores = fit.detector.decision_function(entity.test)
+    level = np.quantile(fit.detector.held_out_scores_, 0.99)
+    assert found["f1"] == metrics.f1(labels=entity.labels, alarms=scores > level)
+    assert found["f1"] == metrics.f1(labels=entity.labels, alarms=fit.detector.predict(entity.test))
+    assert found["vus_pr_opt"] == metrics.vus(labels=entity.labels, scores=scores, family="opt").pr
+
+
+def test_open_depends_on_no_later_row_of_test(entity: Entity) -> None:
+    changed = Entity(entity.name, entity.train, np.vstack([entity.test, entity.test + 9]), np.tile(entity.labels, 2))
+    fits = [fit_and_score(PatchAD(**SMALL), e) for e in (entity, changed)]
+    rows = len(entity.test) - fits[0].detector.delay
+    # Windows share matrix products with their neighbours, so the last digits may differ.
+    np.testing.assert_allclose(fits[0].scores[:rows], fits[1].scores[:rows], rtol=1e-5, atol=1e-5)
+    levels = [fit.detector.set_threshold("auto").threshold_.level for fit in fits]
+    assert levels[0] == levels[1]
+
+
+def test_open_refuses_a_threshold_that_looks_at_test(entity: Entity) -> None:
+    with pytest.raises(InputError, match="protocol 'open' forbids"):
+        judge(fit_and_score(RandomScore(), entity), entity, "open", "ratio:1")
+
+
+def test_paper_alarms_at_the_ratio_of_train_and_test_scores_and_adjusts(entity: Entity) -> None:
+    fit = fit_and_score(RandomScore(), entity)
+    found = judge(fit, entity, "paper", "ratio:2")
+    level = np.percentile(np.concatenate([fit.detector.train_scores_, fit.scores]), 98)
+    alarms = fit.scores > level
+    adjusted = metrics.point_adjust(labels=entity.labels, alarms=alarms)
+    assert found["f1"] == metrics.f1(labels=entity.labels, alarms=alarms)
+    assert found["pa_f1"] == metrics.pa_f1(labels=entity.labels, alarms=alarms)
+    assert found["pa_precision"] == metrics.precision(labels=entity.labels, alarms=adjusted)
+    assert found["vus_pr_legacy"] == metrics.vus(labels=entity.labels, scores=fit.scores, family="legacy").pr
+    assert found["oracle_f1"] >= found["f1"]
+
+
+def test_what_a_fit_costs_is_measured(entity: Entity) -> None:
+    fit = fit_and_score(PatchAD(**SMALL), entity)
+    assert fit.fit_seconds > 0
+    assert fit.score_seconds > 0
+    assert fit.peak_memory > 50_000_000
+    assert n_parameters(fit.detector) == fit.detector.n_parameters_ > 100
+    assert n_parameters(RandomScore()) == 0
+    assert n_parameters(object()) is None
+
+
+@pytest.mark.parametrize("label", [False, True])
+def test_labels_of_one_kind_are_skipped_with_the_reason(entity: Entity, label: bool) -> None:
+    same = Entity("same", entity.train, entity.test, np.full(len(entity.test), label))
+    fit = fit_and_score(RandomScore(), same)
+    assert fit.fit_seconds is None
+    assert "every test row is labelled" in judge(fit, same, "open", "auto")["skipped"]
+
+
+def test_a_train_too_short_is_skipped_with_the_reason(entity: Entity) -> None:
+    short = Entity("short", entity.train[:10], entity.test, entity.labels)
+    assert "at least 32" in judge(fit_and_score(RandomScore(), short), short, "open", "auto")["skipped"]
+
+
+def test_what_has_no_value_is_null_in_json(entity: Entity) -> None:
+    found = judge(fit_and_score(RandomScore(), entity), entity, "open", 2.0)
+    assert found["delay_mean"] is None
+    json.dumps(found, allow_nan=False)
+
+
+def test_unknown_protocol_is_refused(entity: Entity) -> None:
+    with pytest.raises(InputError, match="no protocol 'closed'"):
+        judge(fit_and_score(RandomScore(), entity), entity, "closed", "auto")
+
+
+def test_checksum_sees_values_and_labels(entity: Entity) -> None:
+    other = Entity(entity.name, entity.train, entity.test, ~entity.labels)
+    assert len({checksum(entity), checksum(other), checksum(one_channel("seasonal", rows=600))}) == 2
+
+
+def test_versions_and_hardware_are_named() -> None:
+    assert {"patchad", "python", "torch", "numpy"} <= set(versions())
+    assert "cores" in hardware()
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+def test_simulated_datasets_are_the_same_every_time(name: str) -> None:
+    first, second = simulate(name), simulate(name)
+    assert [checksum(entity) for entity in first] == [checksum(entity) for entity in second]
+    assert all(entity.labels.any() and not entity.labels.all() for entity in first)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_anomaly_is_labelled_three_times(kind: str) -> None:
+    labels = one_channel(kind, seed=5).labels
+    assert np.count_nonzero(np.diff(labels.astype(int), prepend=0) == 1) == 3
+
+
+def test_unknown_simulation_is_refused() -> None:
+    with pytest.raises(InputError, match="no simulated dataset"):
+        simulate("moon")
+
+
+def test_random_scores_are_seeded_causal_and_differ_between_series() -> None:
+    rng = np.random.default_rng(0)
+    train, test = rng.random((200, 2)), rng.random((300, 2))
+    detector = RandomScore(random_state=3).fit(train)
+    scores = detector.decision_function(test)
+    np.testing.assert_array_equal(scores[:100], detector.decision_function(test[:100]))
+    np.testing.assert_array_equal(scores, RandomScore(random_state=3).fit(train).decision_function(test))
+    assert not np.array_equal(scores, RandomScore(random_state=4).fit(train).decision_function(test))
+    assert not np.array_equal(scores[:200], detector.decision_function(train))
+    assert (detector.explain(test) == 0).all()
+
+
+def test_random_scores_survive_a_file(tmp_path) -> None:
+    from patchad import load
+
+    rows = np.random.default_rng(1).random((100, 2))
+    detector = RandomScore().fit(rows)
+    again = load(detector.save(tmp_path / "random.safetensors"))
+    np.testing.assert_array_equal(detector.decision_function(rows), again.decision_function(rows))

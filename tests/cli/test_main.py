@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import waves
+
+from patchad.cli.main import run
+
+TIMES = pd.date_range("2024-01-01", periods=600, freq="min")
+QUICK = [
+    "--set",
+    "window=30",
+    "--set",
+    "max_steps=25",
+    "--set",
+    "d_model=8",
+    "--set",
+    "layers=1",
+    "--set",
+    "verbose=False",
+]
+
+
+def frame(rows: int = 600, seed: int = 0) -> pd.DataFrame:
+    data = pd.DataFrame(waves(rows, seed=seed), columns=["pump", "flow", "heat"])
+    data.insert(0, "time", TIMES[:rows])
+    return data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with train data, odd data and a model."""
+    path = tmp_path_factory.mktemp("plant")
+    frame().to_csv(path / "train.csv", index=False)
+    odd = frame(300, seed=1)
+    odd.loc[150:156, "flow"] += 4
+    odd.to_csv(path / "odd.csv", index=False)
+    frame(200, seed=2).to_csv(path / "calm.csv", index=False)
+    assert run(["fit", str(path / "train.csv"), "-o", str(path / "model.safetensors"), *QUICK]) == 0
+    return path
+
+
+def test_fit_then_detect(folder, capsys, tmp_path):
+    outputs = {name: tmp_path / name for name in ("scores.csv", "events.json", "report.html")}
+    arguments = ["-o", str(outputs["scores.csv"]), "--events", str(outputs["events.json"])]
+    arguments += ["--report", str(outputs["report.html"])]
+    assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), *arguments]) == 0
+    printed = capsys.readouterr()
+    assert "flow" in printed.out.splitlines()[1]
+    assert "event" in printed.err
+    scores = pd.read_csv(outputs["scores.csv"])
+    assert list(scores.columns) == ["series", "row", "time", "score", "level", "alarm"]
+    assert len(scores) == 300
+    assert scores["alarm"].to_numpy()[150:157].any()
+    assert scores["time"][0] == "2024-01-01 00:00:00"
+    events = json.loads(outputs["events.json"].read_text())
+    worst = max(events, key=lambda event: event["severity"])
+    assert worst["series"] == "odd"
+    assert worst["channels"][0][0] == "flow"
+    assert worst["start_time"].startswith("2024-01-01T02:")
+    assert "flow" in outputs["report.html"].read_text()
+
+
+def test_a_column_of_labels_is_no_channel_and_is_what_events_are_held_to(folder, capsys, tmp_path):
+    odd = pd.read_csv(folder / "odd.csv")
+    fault = ((odd.index >= 150) & (odd.index < 157)).astype(int)
+    odd.assign(fault=fault, doubt=2 * fault).to_csv(tmp_path / "odd.csv", index=False)
+    report = tmp_path / "report.html"
+    call = ["detect", str(folder / "model.safetensors"), str(tmp_path / "odd.csv"), "--report", str(report)]
+    assert run([*call, "--labels", "fault"]) == 0
+    said = capsys.readouterr().err
+    assert "1 of 1 labelled anomaly found, 0 missed" in said
+    assert "ignored columns that were not in the fit: 'doubt'" in said
+    assert "Against the labels" in report.read_text()
+    for name, match in (("nonsense", "there is no column 'nonsense'"), ("doubt", "0 and 1")):
+        assert run([*call, "--labels", name]) == 2
+        assert match in capsys.readouterr().err
+
+
+def test_events_can_fail_a_pipeline(folder):
+    model = str(folder / "model.safetensors")
+    assert run(["detect", model, str(folder / "odd.csv"), "--fail-on-event"]) == 1
+    calm = ["detect", model, str(folder / "calm.csv"), "--fail-on-event", "--threshold", "1e9"]
+    assert run(calm) == 0
+
+
+def test_several_files_and_folders_are_several_series(folder, tmp_path):
+    inside = tmp_path / "many"
+    inside.mkdir()
+    frame(100, seed=3).to_parquet(inside / "a.parquet")
+    np.save(inside / "b.npy", waves(100, seed=4))
+    np.savez(inside / "c.npz", train=waves(10), test=waves(100, seed=5))
+    (inside / "readme.txt").write_text("not data")
+    out = tmp_path / "scores.csv"
+    assert run(["detect", str(folder / "model.safetensors"), str(inside), str(folder / "odd.csv"), "-o", str(out)]) == 0
+    counts = pd.read_csv(out).groupby("series").size()
+    assert counts.to_dict() == {"a": 100, "b": 100, "c": 100, "odd": 300}
+
+
+def test_inspect_prints_what_the_file_holds(folder, capsys):
+    assert run(["inspect", str(folder / "model.safetensors")]) == 0
+    printed = capsys.readouterr().out
+    for part in ("n parameters ", "'pump', 'flow', 'heat'", "window        30", "level", "checksum", "max_steps=25"):
+        assert part in printed
+
+
+WRONG = {
+    "no such file": (["fit", "{tmp}/none.csv", "-o", "{out}"], "there is no file"),
+    "unknown kind": (["fit", "{tmp}/data.xyz", "-o", "{out}"], "of an unknown kind"),
+    "empty file": (["fit", "{tmp}/empty.csv", "-o", "{out}"], "the file is empty"),
+    "header only": (["fit", "{tmp}/header.csv", "-o", "{out}"], "no row"),
+    "text": (["fit", "{tmp}/text.csv", "-o", "{out}"], "column 'b' has 'bad' in row 1, a number is needed"),
+    "infinite": (["fit", "{tmp}/infinite.csv", "-o", "{out}"], "infinite value (inf) in row 7, channel 'b'"),
+    "ragged": (["fit", "{tmp}/ragged.csv", "-o", "{out}"], "not a well-formed CSV"),
+    "binary": (["fit", "{tmp}/binary.csv", "-o", "{out}"], "not text in UTF-8"),
+    "backward": (["fit", "{tmp}/backward.csv", "-o", "{out}"], "time goes back at row 3"),
+    "twice": (["fit", "{tmp}/twice.csv", "-o", "{out}"], "time repeats at row 3"),
+    "short": (["fit", "{tmp}/short.csv", "-o", "{out}"], "at least 32 are needed"),
+    "empty folder": (["fit", "{tmp}/folder", "-o", "{out}"], "has no data file"),
+    "output is a folder": (["fit", "{train}", "-o", "{tmp}/folder"], "is a folder"),
+    "unknown time": (["fit", "{train}", "-o", "{out}", "--time", "when"], "there is no column 'when'"),
+    "unknown parameter": (["fit", "{train}", "-o", "{out}", "--set", "windw=3"], "did you mean 'window'?"),
+    "wrong type": (["fit", "{train}", "-o", "{out}", "--set", "window=big"], "an integer is needed"),
+    "no value": (["fit", "{train}", "-o", "{out}", "--set", "window"], "write it as name=value"),
+    "no output": (["fit", "{train}"], "Missing option"),
+    "no data": (["detect", "{model}"], "Missing argument"),
+    "no command": ([], "Missing command"),
+    "unknown command": (["fits"], "No such command"),
+    "missing channel": (["detect", "{model}", "{tmp}/short.csv", "-o", "{out}"], "'pump', 'flow', 'heat' of the fit"),
+    "unknown threshold": (
+        ["detect", "{model}", "{train}", "--threshold", "x", "-o", "{out}"],
+        "threshold 'x' is unknown",
+    ),
+    "not a model": (["detect", "{train}", "{train}", "-o", "{out}"], "is not a PatchAD model"),
+    "no model": (["detect", "{tmp}/none.safetensors", "{train}"], "there is no model file"),
+    "bad parquet": (["fit", "{tmp}/bad.parquet", "-o", "{out}"], "not a parquet file"),
+    "bad npy": (["fit", "{tmp}/bad.npy", "-o", "{out}"], "not a file of one array"),
+    "pickled npy": (["fit", "{tmp}/pickled.npy", "-o", "{out}"], "not a file of one array"),
+    "several arrays": (["fit", "{tmp}/several.npz", "-o", "{out}"], "none is named 'train'"),
+    "cannot write": (["fit", "{train}", "-o", "{tmp}/short.csv/model", *QUICK], "cannot write"),
+}
+
+
+@pytest.fixture(scope="module")
+def wrong_files(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wrong")
+    rows = [f"{i},{i * 0.5}" for i in range(50)]
+    (path / "data.xyz").write_text("a,b\n1,2\n")
+    (path / "empty.csv").write_text("")
+    (path / "header.csv").write_text("a,b\n")
+    (path / "text.csv").write_text("a,b\n1,2\n3,bad\n")
+    (path / "infinite.csv").write_text("a,b\n" + "\n".join([*rows[:7], "7,inf", *rows[8:]]) + "\n")
+    (path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
+    (path / "binary.csv").write_bytes(bytes(range(128, 256)))
+    (path / "backward.csv").write_text("time,a\n1,0\n2,0\n3,0\n1,0\n")
+    (path / "twice.csv").write_text("time,a\n1,0\n2,0\n3,0\n3,0\n")
+    (path / "short.csv").write_text("a,b\n" + "\n".join(rows[:20]) + "\n")
+    (path / "folder").mkdir()
+    (path / "bad.parquet").write_bytes(b"PAR1 no")
+    (path / "bad.npy").write_bytes(b"no")
+    np.save(path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(path / "several.npz", one=np.zeros(50), two=np.zeros(50))
+    return path
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_is_one_line_and_exit_2_and_writes_nothing(name, folder, wrong_files, tmp_path, capsys):
+    arguments, message = WRONG[name]
+    places = {
+        "tmp": str(wrong_files),
+        "out": str(tmp_path / "out"),
+        "train": str(folder / "train.csv"),
+        "model": str(folder / "model.safetensors"),
+    }
+    before = sorted(wrong_files.iterdir())
+    assert run([argument.format(**places) for argument in arguments]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.startswith("error: ")
+    assert len(printed.err.strip().splitlines()) == 1
+    assert printed.out == ""
+    assert list(tmp_path.iterdir()) == []
+    assert sorted(wrong_files.iterdir()) == before
+
+
+def test_outputs_appear_together_or_not_at_all(folder, tmp_path, capsys):
+    (tmp_path / "taken").mkdir()
+    arguments = ["-o", str(tmp_path / "scores.csv"), "--report", str(tmp_path / "taken")]
+    assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), *arguments]) == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    assert list((tmp_path / "taken").iterdir()) == []
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.zeros(500, dtype=int)
+    labels[200:240] = 1
+    scores = rng.random(500) + labels
+    data = pd.DataFrame({"label": labels, "score": scores, "alarm": (scores > 1).astype(int), "word": "x"})
+    data.to_csv(tmp_path / "scores.csv", index=False)
+    return tmp_path / "scores.csv"
+
+
+def test_evaluate_prints_every_metric_beside_random_numbers(labelled, capsys):
+    assert run(["evaluate", str(labelled), "--labels", "label", "--scores", "score", "--alarms", "alarm"]) == 0
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert rows["roc_auc"].split()[0] == "1.0000"
+    assert 0.3 < float(rows["roc_auc"].split()[1]) < 0.7
+    assert float(rows["oracle_pa_f1"].split()[1]) > 0.8, "random numbers do well under point adjustment"
+    assert {"vus_pr_opt", "vus_pr_legacy", "affiliation_f1", "pa_f1", "delay_mean"} <= set(rows)
+
+
+def test_evaluate_prints_json(labelled, capsys):
+    assert run(["evaluate", str(labelled), "--labels", "label", "--scores", "score", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
+    assert found["scores"]["pr_auc"] == 1.0
+    assert set(found["random"]) == set(found["scores"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            ["--labels", "truth", "--scores", "score"],
+            "no column 'truth'; the columns are 'label', 'score', 'alarm', 'word'",
+        ),
+        (["--labels", "score", "--scores", "score"], "labels must be bool or 0/1 integers"),
+        (["--labels", "word", "--scores", "score"], "column 'word' has 'x' in row 0"),
+        (["--scores", "score"], "Missing option"),
+    ],
+)
+def test_evaluate_refuses_wrong_columns(labelled, columns, message, capsys):
+    assert run(["evaluate", str(labelled), *columns]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+
+
+def test_evaluate_refuses_labels_without_an_anomaly(tmp_path, capsys):
+    pd.DataFrame({"label": [0] * 9, "score": np.arange(9.0)}).to_csv(tmp_path / "calm.csv")
+    assert run(["evaluate", str(tmp_path / "calm.csv"), "--labels", "label", "--scores", "score"]) == 2
+    assert "normal" in capsys.readouterr().err
+
+
+def test_words_in_a_column_are_one_line_of_error_in_a_real_shell(tmp_path):
+    (tmp_path / "words.csv").write_text("state,a\nok,1\nfine,2\n")
+    command = [sys.executable, "-m", "patchad", "fit", str(tmp_path / "words.csv"), "-o", str(tmp_path / "model")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_what_was_filled_is_said(folder, tmp_path, capsys):
+    data = frame(200, seed=6)
+    data.loc[20:22, "heat"] = np.nan
+    data.to_csv(tmp_path / "gaps.csv", index=False)
+    assert run(["detect", str(folder / "model.safetensors"), str(tmp_path / "gaps.csv")]) == 0
+    assert "note: gaps: filled 3 missing values in 3 rows (heat 3)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_separators_and_columns_that_count_rows(folder, tmp_path, separator, caplog):
+    frame(100, seed=7).to_csv(tmp_path / "x.csv", sep=separator)  # with pandas' unnamed index column
+    assert run(["detect", str(folder / "model.safetensors"), str(tmp_path / "x.csv")]) == 0
+    assert "only counts the rows" in caplog.text
+
+
+def test_files_without_a_header_are_matched_by_position(folder, tmp_path):
+    pd.DataFrame(waves(100, seed=8)).to_csv(tmp_path / "plain.csv", header=False, index=False)
+    out = tmp_path / "scores.csv"
+    assert run(["detect", str(folder / "model.safetensors"), str(tmp_path / "plain.csv"), "-o", str(out)]) == 0
+    assert len(pd.read_csv(out)) == 100
+
+
+def test_a_missing_extra_is_exit_3_with_the_command(folder, monkeypatch, capsys, tmp_path):
+    frame(50).to_parquet(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run(["detect", str(folder / "model.safetensors"), str(tmp_path / "a.parquet")]) == 3
+    assert "pip install 'patchad[parquet]'" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_no_file(folder, tmp_path):
+    out = tmp_path / "model.safetensors"
+    command = [
+        sys.executable,
+        "-m",
+        "patchad",
+        "fit",
+        str(folder / "train.csv"),
+        "-o",
+        str(out),
+        "--set",
+        "max_steps=100000",
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+    assert b"training has begun" in process.stderr.readline()
+    time.sleep(3)
+    assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    talk = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130
+    assert "error: stopped; nothing was written" in talk
+    assert "Traceback" not in talk
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_does_not_load_torch():
+    code = "import sys; from patchad.cli.main import run; run(['--help']); assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0

@@ -1,0 +1,136 @@
+"""Inputs as people have them: each works and is noted, or is refused with a reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import small, waves
+
+from patchad import InputError, PatchAD
+
+
+def test_short_train_shrinks_the_window_and_says_so():
+    detector = PatchAD(max_steps=5).fit(waves(32))
+    assert detector.window_ == 15
+    found = detector.detect(waves(50, seed=1))
+    assert len(found.scores) == 50
+    assert any("window shrunk to 15" in note and "no rows held out" in note for note in found.notes)
+    with pytest.raises(InputError, match="31 rows in one piece"):
+        PatchAD(max_steps=5).fit(waves(31))
+
+
+@pytest.mark.parametrize("empty", [np.zeros((0, 3)), [], pd.DataFrame({"a": []})], ids=["array", "list", "frame"])
+def test_no_rows_are_refused(empty):
+    with pytest.raises(InputError, match="0 rows"):
+        small().fit(empty)
+
+
+def test_series_shorter_than_the_window_do_not_alarm_on_their_padding(fitted):
+    for rows in (1, 7, 29):
+        found = fitted.detect(100 * waves(rows, seed=2))
+        assert len(found.scores) == len(found.contributions) == rows
+        assert np.isfinite(found.scores).all()
+        assert not found.alarms.any()
+        assert f"{rows} rows stand in pieces shorter than the window" in found.notes[-1]
+    assert fitted.detect(100 * waves(30, seed=2)).alarms.any()
+
+
+def test_a_short_piece_between_gaps_never_alarms(fitted):
+    data = waves(100, seed=3)
+    times = np.arange(100.0)
+    times[60:] += 1000
+    times[80:] += 1000
+    frame = pd.DataFrame({"time": times, "a": data[:, 0], "b": data[:, 1], "c": data[:, 2]})
+    frame.loc[70, "a"] = 50.0
+    frame.loc[50, "a"] = 50.0
+    found = fitted.detect(frame)
+    assert found.alarms[:60].any()
+    assert not found.alarms[60:].any()
+
+
+@pytest.mark.parametrize("channels", [1, 60])
+def test_one_channel_or_many(channels):
+    data = waves(300, channels)
+    detector = small(max_steps=5).fit(data[:, 0] if channels == 1 else data)
+    assert detector.explain(data).shape == (300, channels)
+
+
+def test_integers_booleans_and_constants(train):
+    data = pd.DataFrame(
+        {"wave": train[:, 0], "count": (10 * train[:, 1]).astype(int), "on": train[:, 2] > 0, "still": 5}
+    )
+    detector = small(max_steps=10).fit(data)
+    found = detector.detect(data.assign(still=6))
+    assert np.isfinite(found.scores).all()
+
+
+def test_all_channels_constant_never_alarm_on_more_of_the_same():
+    data = np.full((400, 2), 3.0)
+    detector = small(max_steps=5).fit(data)
+    assert not detector.predict(data[:200]).any()
+    assert detector.predict(np.concatenate([data[:100], data[:50] + 4, data[:100]])).any()
+
+
+def test_large_offsets_do_not_eat_small_changes(train):
+    detector = small().fit(train * 1e-3 + 1.7e9)
+    odd = waves(200, seed=1) * 1e-3 + 1.7e9
+    odd[100:110, 0] += 5e-3
+    scores = detector.decision_function(odd)
+    assert scores[100:115].max() > 3 * np.abs(scores[:65]).max()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_the_unit_of_a_channel_does_not_matter(train, fitted, size):
+    scores = small().fit(train * size).decision_function(train * size)
+    np.testing.assert_allclose(scores, fitted.decision_function(train), rtol=1e-3, atol=1e-3)
+
+
+def test_missing_values_are_filled_noted_and_muted(train, fitted):
+    data = waves(200, seed=5)
+    data[50] = np.nan
+    data[60, 0] = np.nan
+    found = fitted.detect(data)
+    assert np.isfinite(found.scores).all()
+    assert not found.alarms[50]
+    assert "filled 4 missing values in 2 rows (channel_0 2, channel_1 1, channel_2 1)" in found.notes
+    small(max_steps=3).fit(np.where(np.random.default_rng(0).random(train.shape) < 0.1, np.nan, train))
+
+
+def test_a_mostly_filled_row_never_alarms(train):
+    detector = small(threshold=-1e9).fit(train)
+    data = waves(100, seed=5)
+    data[50, :2] = np.nan
+    data[51, :1] = np.nan
+    alarms = detector.predict(data)
+    assert alarms[50] == 0
+    assert alarms[51] == alarms[49] == 1
+
+
+def test_dropped_rows_have_no_score_and_no_alarm(train):
+    detector = small(missing="drop", threshold=-1e9).fit(train)
+    data = waves(100, seed=5)
+    data[50, 0] = np.nan
+    scores = detector.decision_function(data)
+    assert np.isnan(scores).nonzero()[0].tolist() == [50]
+    assert detector.predict(data).tolist() == [1] * 50 + [0] + [1] * 49
+    with pytest.raises(InputError, match="1 missing value"):
+        detector.set_params(missing="error").predict(data)
+
+
+def test_infinite_values_are_refused(fitted):
+    data = waves(100)
+    data[3, 1] = np.inf
+    with pytest.raises(InputError, match=r"infinite value \(inf\) in row 3, channel 'channel_1'"):
+        fitted.predict(data)
+
+
+def test_a_gap_in_time_starts_anew_and_no_window_crosses_it(train, fitted):
+    data = waves(160, seed=4)
+    times = pd.date_range("2024", periods=160, freq="min").to_series().reset_index(drop=True)
+    times[100:] += pd.Timedelta("1D")
+    frame = pd.DataFrame(data, index=pd.DatetimeIndex(times))
+    together = np.concatenate([fitted.decision_function(data[:100]), fitted.decision_function(data[100:])])
+    np.testing.assert_allclose(fitted.decision_function(frame), together, rtol=1e-5)
+    event_times = fitted.detect(frame).index
+    assert event_times[0] == np.datetime64("2024-01-01")

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from patchad.data.series import match_channels, prepare
+from patchad.data.table import Table
+from patchad.errors import InputError
+
+NAN = np.nan
+
+
+def test_clean_values_are_not_copied():
+    values = np.random.default_rng(0).random((50, 3))
+    found = prepare(values, ("a", "b", "c"))
+    assert np.shares_memory(found.segments[0].values, values)
+    assert found.notes == ()
+    assert not found.muted.any()
+
+
+def test_missing_values_are_held_at_the_last_one_seen():
+    values = np.array([[1.0, NAN], [NAN, 5.0], [3.0, NAN], [NAN, NAN]])
+    found = prepare(values, ("a", "b"), initial=np.array([9.0, 7.0]))
+    assert found.segments[0].values.tolist() == [[1, 7], [1, 5], [3, 5], [3, 5]]
+    assert found.muted.tolist() == [False, False, False, True]
+    assert found.notes == ("filled 5 missing values in 4 rows (b 3, a 2)",)
+    assert np.isnan(values[0, 1]), "the caller's array must stay as it was"
+
+
+def test_filling_never_depends_on_later_rows():
+    values = np.array([[1.0], [NAN], [NAN], [8.0]])
+    later = values.copy()
+    later[3] = -100
+    first, second = (prepare(v, ("a",), initial=np.zeros(1)).segments[0].values[:3] for v in (values, later))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_long_silence_ends_the_segment():
+    values = np.arange(40.0)[:, None]
+    values[10:30] = NAN
+    found = prepare(values, ("a",), max_gap=5)
+    assert [rows.tolist() for rows in found.rows] == [list(range(15)), list(range(30, 40))]
+    assert any("long silences" in note for note in found.notes)
+    assert found.muted[10:30].all()
+
+
+def test_a_dead_sensor_among_living_ones_does_not_end_the_segment():
+    values = np.random.default_rng(0).random((100, 2))
+    values[10:, 1] = NAN
+    found = prepare(values, ("a", "b"), max_gap=5)
+    assert len(found.segments) == 1
+    assert not found.muted.any(), "half of the row is there"
+
+
+def test_drop_leaves_rows_out_and_bridges_short_gaps_only():
+    values = np.arange(30.0)[:, None]
+    values[5] = NAN
+    values[10:25] = NAN
+    found = prepare(values, ("a",), missing="drop", max_gap=5)
+    assert [rows.tolist() for rows in found.rows] == [[0, 1, 2, 3, 4, 6, 7, 8, 9], list(range(25, 30))]
+    assert found.notes == ("dropped 16 rows with missing values",)
+
+
+def test_error_names_the_first_missing_value_and_the_remedy():
+    with pytest.raises(InputError, match=r"1 missing value \(NaN\), the first in row 1, channel 'b'.*interpolate"):
+        prepare(np.array([[1.0, 2.0], [3.0, NAN]]), ("a", "b"), missing="error")
+
+
+@pytest.mark.parametrize("missing", ["interpolate", "drop", "error"])
+def test_infinite_values_are_always_refused(missing):
+    with pytest.raises(InputError, match=r"infinite value \(inf\) in row 1, channel 'b'"):
+        prepare(np.array([[1.0, 2.0], [3.0, -np.inf]]), ("a", "b"), missing=missing)
+
+
+def test_a_gap_in_time_starts_a_new_segment():
+    times = np.array([0, 1, 2, 3, 60, 61, 62], dtype="datetime64[m]")
+    found = prepare(np.zeros((7, 1)), ("a",), times, max_gap=10)
+    assert [len(segment) for segment in found.segments] == [4, 3]
+    assert found.segments[1].index[0] == times[4]
+    assert found.notes == ("1 gap in time (over 10 usual steps): 2 segments",)
+
+
+def test_irregular_sampling_works_and_is_noted():
+    times = np.cumsum(np.random.default_rng(0).uniform(0.1, 3, 200))
+    found = prepare(np.zeros((200, 1)), ("a",), times)
+    assert len(found.segments) == 1
+    assert "irregular sampling" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0.0, 1.0, 1.0, 2.0], r"time repeats at row 2.*sort the rows"),
+        ([0.0, 2.0, 1.0, 3.0], r"time goes back at row 2"),
+        ([0.0, NAN, 1.0, 3.0], r"row 1 has no time"),
+    ],
+)
+def test_times_must_increase(times, message):
+    with pytest.raises(InputError, match=message):
+        prepare(np.zeros((4, 1)), ("a",), np.array(times))
+
+
+def test_no_rows_and_nothing_but_missing_values_are_refused():
+    with pytest.raises(InputError, match="0 rows"):
+        prepare(np.zeros((0, 2)), ("a", "b"))
+    with pytest.raises(InputError, match="no value at all"):
+        prepare(np.full((5, 1), NAN), ("a",))
+    with pytest.raises(InputError, match="leaves none"):
+        prepare(np.array([[1.0, NAN], [NAN, 1.0]]), ("a", "b"), missing="drop")
+
+
+def test_channels_are_matched_by_name_where_both_have_names():
+    table = Table(np.array([[1.0, 2.0, 3.0]]), ("c", "a", "b"))
+    values, ignored = match_channels(table, ("a", "b"), named=True)
+    assert values.tolist() == [[2.0, 3.0]]
+    assert ignored == ("c",)
+    with pytest.raises(InputError, match="channel 'd' of the fit is missing; the columns are 'c', 'a', 'b'"):
+        match_channels(table, ("a", "d"), named=True)
+
+
+def test_channels_are_matched_by_position_where_one_has_no_names():
+    plain = Table(np.array([[1.0, 2.0]]))
+    assert match_channels(plain, ("a", "b"), named=True)[0].tolist() == [[1.0, 2.0]]
+    named = Table(np.array([[1.0, 2.0]]), ("x", "y"))
+    assert match_channels(named, ("channel_0", "channel_1"), named=False)[0].tolist() == [[1.0, 2.0]]
+    with pytest.raises(InputError, match="X has 2 features, but the detector is expecting 3 features"):
+        match_channels(plain, ("a", "b", "c"), named=True)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import small, waves
+from typer.testing import CliRunner
+
+from patchad import PatchAD, UnsupportedError, load, make
+from patchad.cli.main import app
+from patchad.detectors.backends.onnx import OnnxEvidence, to_onnx
+from patchad.errors import InputError
+
+onnx = pytest.importorskip("onnx")
+
+
+@pytest.fixture(scope="module")
+def model(fitted, tmp_path_factory):
+    return fitted.save(tmp_path_factory.mktemp("model") / "model.safetensors")
+
+
+def test_a_detector_on_onnx_runtime_scores_alerts_and_blames_as_on_torch(model):
+    rows = waves(200, seed=1)
+    rows[120:130, 1] += 4
+    torch_side, onnx_side = load(model), load(model, backend="onnx")
+    expected = torch_side.detect(rows)
+    found = onnx_side.detect(rows)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-4)
+    np.testing.assert_array_equal(found.alarms, expected.alarms)
+
+
+@pytest.mark.slow  # seconds for each graph
+@pytest.mark.parametrize(
+    "setting", [{"fold": "mean"}, {"hop": 1}, {"view_pooling": "mean"}, {"share_channel_mixer": False}], ids=str
+)
+def test_every_kind_of_detector_can_be_exported(train, setting, tmp_path):
+    path = small(max_steps=3, **setting).fit(train).save(tmp_path / "model.safetensors")
+    rows = waves(80, seed=2)
+    np.testing.assert_allclose(
+        load(path, backend="onnx").decision_function(rows), load(path).decision_function(rows), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_the_graph_takes_raw_windows_and_says_what_it_is(model, tmp_path):
+    path = tmp_path / "model.onnx"
+    done = CliRunner().invoke(app, ["export", str(model), "-o", str(path)])
+    assert done.exit_code == 0, done.output
+    graph = onnx.load(str(path))
+    facts = json.loads({entry.key: entry.value for entry in graph.metadata_props}["patchad"])
+    detector = load(model)
+    assert facts["channels"] == list(detector.channels_)
+    assert facts["window"] == detector.window_ == facts["steps"]
+    assert facts["level"] == pytest.approx(detector.threshold_.level)
+    windows = np.stack([waves(30, seed=seed) for seed in range(3)])
+    assert [output.name for output in graph.graph.output] == ["residual", "discrepancy", "memory"]
+    residual, discrepancy, memory = OnnxEvidence(path.read_bytes())(windows)
+    assert residual.shape == discrepancy.shape == (3, 30, 3)
+    scaled = detector.scaler_(windows)
+    np.testing.assert_allclose(memory, detector.memory_(torch.from_numpy(scaled)).numpy(), rtol=1e-3)
+
+
+def test_only_patchad_has_a_graph(train, tmp_path):
+    detector = make("random").fit(train)
+    with pytest.raises(UnsupportedError, match="RandomScore cannot be exported"):
+        to_onnx(detector)
+    path = detector.save(tmp_path / "random.safetensors")
+    with pytest.raises(UnsupportedError, match="RandomScore cannot be exported"):
+        load(path, backend="onnx")
+    done = CliRunner().invoke(app, ["export", str(path), "-o", str(tmp_path / "random.onnx")])
+    assert done.exit_code != 0
+    assert not (tmp_path / "random.onnx").exists()
+
+
+def test_a_new_fit_forgets_the_graph(model, train):
+    detector = load(model, backend="onnx")
+    assert isinstance(detector, PatchAD)
+    before = detector.decision_function(train)
+    detector.set_params(random_state=1).fit(train)
+    assert not np.allclose(before, detector.decision_function(train))
+
+
+def test_an_unknown_backend_is_refused(model):
+    with pytest.raises(InputError, match="use one of 'torch', 'onnx'"):
+        load(model, backend="tensorrt")

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import small, waves
+
+from patchad import make
+from patchad.data.series import Series, prepare
+from patchad.results.detection import MOST_DRAWN_ROWS, Event, surroundings
+from patchad.results.expectations import MOST_CHANNELS, MOST_EVENTS, expectations
+
+
+def slow_expectation(detector, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reconstruct each row by the first window that covers it, window by window."""
+    window, hop = detector.window_, detector.hop_
+    expected, reach = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+    for end in [*range(window, len(values), hop), len(values)]:
+        scaled = detector.scaler_(values[end - window : end])
+        with torch.inference_mode():
+            outputs = detector.net_(torch.from_numpy(scaled)[None])
+        said = np.mean([out.reconstruction[0].numpy() for out in outputs], axis=0)
+        for step, row in enumerate(range(end - window, end)):
+            if np.isnan(expected[row, 0]):
+                expected[row] = said[step] * detector.scaler_.spread + detector.scaler_.mean
+                reach[row] = detector.rule_.residual.high[step] * detector.scaler_.spread
+    return expected, reach
+
+
+@pytest.mark.parametrize("rows", [slice(0, 7), slice(25, 61), slice(100, 101), slice(180, 203), slice(0, 203)])
+def test_expected_rows_equal_those_of_every_window_in_turn(fitted, rows):
+    values = 10 + 3 * waves(203, seed=4)
+    expected, reach = fitted._expect_rows(Series(values, fitted.channels_), rows)
+    slow, slow_reach = slow_expectation(fitted, values)
+    np.testing.assert_allclose(expected, slow[rows], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(reach, slow_reach[rows])
+
+
+def test_normal_rows_lie_in_the_band():
+    detector = small(max_steps=150).fit(waves(1500))
+    values = waves(1000, seed=5)
+    expected, reach = detector._expect_rows(Series(values, detector.channels_), slice(0, 1000))
+    assert (np.abs(values - expected) <= reach).mean() > 0.95
+
+
+def test_expectations_cover_the_worst_channels_around_the_worst_events_only():
+    values = np.arange(9000.0)[:, None] + np.arange(5)
+    names = tuple("abcde")
+    blame = tuple((name, 0.2) for name in names)
+    events = [Event(20 * i, 20 * i + 1, 20 * i, float(i), float(i % 90), blame) for i in range(1, 400)]
+    found = expectations(
+        lambda series, rows: (series.values[rows], series.values[rows]), prepare(values, names), events
+    )
+    assert len(found) == MOST_EVENTS
+    assert events[found[0].event].severity == max(event.severity for event in events)
+    assert all(one.channels == names[:MOST_CHANNELS] for one in found)
+    for one in found:
+        shown = surroundings(events[one.event], len(values))
+        assert one.start == shown.start
+        np.testing.assert_array_equal(one.values, values[shown, :MOST_CHANNELS])
+
+
+def test_rows_that_were_left_out_have_no_expectation():
+    values = waves(300)
+    values[100:140] = np.nan
+    detector = small().fit(waves(600))
+    prepared = prepare(values, detector.channels_)
+    event = Event(95, 160, 150, 9.0, 50.0, (("channel_0", 1.0),))
+    (one,) = expectations(detector._expect_rows, prepared, [event])
+    rows = np.arange(one.start, one.start + len(one.values))
+    left_out = (rows >= 110) & (rows < 140)
+    assert np.isnan(one.values[left_out]).all()
+    assert np.isfinite(one.values[~left_out]).all()
+
+
+def test_a_detector_that_expects_nothing_has_no_expectations(train):
+    odd = waves(200)
+    odd[100] += 50
+    found = make("random", threshold="quantile:0.9").fit(train).detect(odd)
+    assert found.events
+    assert found.expected == ()
+
+
+def test_a_detection_refers_to_its_data_without_a_copy(fitted):
+    odd = waves(300, seed=1)
+    assert np.shares_memory(fitted.detect(odd).observed.values, odd)
+
+
+def test_what_is_drawn_of_a_long_event_holds_its_peak():
+    for peak in (1000, 3000, 8999):
+        shown = surroundings(Event(1000, 9000, peak, 1.0, 1.0, ()), 10_000)
+        assert shown.start <= peak < shown.stop
+        assert shown.stop - shown.start == MOST_DRAWN_ROWS
+    assert surroundings(Event(0, 5, 2, 1.0, 1.0, ()), 10) == slice(0, 10)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from patchad.errors import InputError, UnsupportedError
+from patchad.thresholds import (
+    DSPOT,
+    SPOT,
+    Fixed,
+    Mad,
+    PeaksOverThreshold,
+    Quantile,
+    Ratio,
+    Sigma,
+    describe,
+    from_description,
+    make_threshold,
+)
+from patchad.thresholds.pareto import fit_pareto
+
+
+@pytest.mark.parametrize("shape", [-0.3, -0.1, 0.0, 0.2, 0.6])
+@pytest.mark.parametrize("rows", [60, 2000])
+def test_the_pareto_fit_is_as_likely_as_scipys(shape, rows):
+    excess = stats.genpareto.rvs(shape, scale=3, size=rows, random_state=int(10 * shape) + rows)
+    ours = fit_pareto(excess)
+    theirs, _, scale = stats.genpareto.fit(excess, floc=0)
+    likelihood = stats.genpareto.logpdf(excess, ours[0], 0, ours[1]).sum()
+    assert likelihood >= stats.genpareto.logpdf(excess, theirs, 0, scale).sum() - 1e-5
+    assert ours == pytest.approx((theirs, scale), rel=2e-3, abs=2e-3)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
+def test_the_pareto_fit_is_finite_for_any_peaks(peaks):
+    shape, scale = fit_pareto(np.array(peaks))
+    assert np.isfinite(shape)
+    assert np.isfinite(scale)
+    assert scale > 0
+
+
+def test_the_level_holds_its_risk_on_normal_scores():
+    rng = np.random.default_rng(0)
+    shares = [
+        (rng.standard_normal(200_000) > PeaksOverThreshold(risk=1e-3).fit(rng.standard_normal(5_000)).level).mean()
+        for _ in range(10)
+    ]
+    assert np.max(shares) < 1e-3, "a margin, so rather under than over"
+
+
+def test_without_a_margin_the_level_is_where_the_risk_says():
+    rng = np.random.default_rng(0)
+    rules = [PeaksOverThreshold(risk=1e-3, tail=0.02, margin=1.0).fit(rng.standard_normal(5_000)) for _ in range(10)]
+    assert 0.5e-3 < np.mean([(rng.standard_normal(200_000) > rule.level).mean() for rule in rules]) < 1.5e-3
+
+
+def test_a_rise_that_lasts_counts_once():
+    """Each rise is a triangle of 41 rows, most of them low; a fit to all of them takes the tail for light."""
+    rng = np.random.default_rng(0)
+    heights = rng.exponential(size=50)
+    scores = np.concatenate(
+        [np.r_[np.zeros(160), height * (1 - np.abs(np.arange(-20, 21)) / 21)] for height in heights]
+    )
+    rule = PeaksOverThreshold(tail=0.1).fit(scores)
+    assert rule.scale == pytest.approx(fit_pareto(heights[heights > rule.start] - rule.start)[1])
+    assert rule.level > PeaksOverThreshold(tail=0.1, apart=0).fit(scores).level
+
+
+def test_a_few_high_peaks_do_not_put_the_level_out_of_reach():
+    scores = np.random.default_rng(0).exponential(size=500)
+    scores[[50, 150, 250, 350, 450, 480]] = [5.0, 8.0, 30.0, 6.0, 100.0, 12.0]
+    assert PeaksOverThreshold().fit(scores).level < 100 * scores.max()
+
+
+@settings(max_examples=50)
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=80), st.sampled_from(["auto", "spot", "dspot"]))
+def test_a_level_is_finite_for_any_scores(scores, name):
+    threshold = make_threshold(name, risk=1e-4).fit(np.array(scores))
+    assert np.isfinite(threshold.level)
+    assert np.isfinite(threshold.levels(np.array([*scores, np.nan]))).all()
+
+
+def test_less_risk_means_a_higher_level():
+    scores = np.random.default_rng(0).exponential(size=2000)
+    levels = [PeaksOverThreshold(risk=risk).fit(scores).level for risk in (0.5, 1e-2, 1e-3, 1e-4, 1e-6)]
+    assert levels == sorted(levels)
+
+
+def test_simple_rules():
+    scores = np.array([1.0, 2.0, 3.0, 4.0, 100.0, np.nan])
+    assert Quantile(0.75).fit(scores).level == 4
+    assert Sigma(2).fit(scores).level == pytest.approx(22 + 2 * np.std([1, 2, 3, 4, 100]))
+    assert Mad(3).fit(scores).level == pytest.approx(3 + 3 * 1.4826)
+    assert Fixed(7).fit(scores).levels(scores).tolist() == [7.0] * 6
+
+
+def test_the_ratio_is_the_percentile_of_train_and_test_together():
+    rng = np.random.default_rng(0)
+    train, test = rng.random(300), rng.random(200)
+    threshold = Ratio(5).fit(train)
+    np.testing.assert_allclose(threshold.levels(test), np.percentile(np.concatenate([train, test]), 95))
+    with pytest.raises(UnsupportedError, match="stream"):
+        threshold.step(0.5)
+
+
+@pytest.mark.parametrize("kind", [SPOT, DSPOT])
+def test_walking_along_a_stream_equals_the_batch_and_leaves_the_fitted_state(kind):
+    rng = np.random.default_rng(1)
+    threshold = kind(risk=1e-3).fit(rng.standard_normal(1000))
+    scores = rng.standard_normal(500)
+    scores[100] = np.nan
+    once, again = threshold.levels(scores), threshold.levels(scores)
+    np.testing.assert_array_equal(once, again)
+    np.testing.assert_array_equal([threshold.step(score) for score in scores], once)
+
+
+def test_spot_learns_from_peaks_but_not_from_alarms():
+    rng = np.random.default_rng(2)
+    threshold = SPOT(risk=1e-3).fit(rng.standard_normal(1000))
+    before = threshold.level
+    threshold.step(1e6)
+    assert threshold.level == before
+    for score in np.full(50, before - 1e-6):
+        threshold.step(score)
+    assert threshold.level > before
+
+
+def test_dspot_follows_a_drift_and_still_sees_a_spike_that_spot_has_learned_to_accept():
+    rng = np.random.default_rng(3)
+    calibration = rng.standard_normal(2000)
+    drifting = rng.standard_normal(3000) + np.linspace(0, 15, 3000)
+    drifting[2900] = 15 + 9
+    dspot, spot = (kind(risk=1e-3).fit(calibration).levels(drifting) for kind in (DSPOT, SPOT))
+    assert (drifting > dspot).mean() < 0.01
+    assert drifting[2900] > dspot[2900]
+    assert drifting[2900] < spot[2900]
+
+
+def test_constant_scores_alarm_on_nothing_but_more():
+    level = PeaksOverThreshold().fit(np.full(100, 2.0)).level
+    assert level == pytest.approx(2.0)
+    assert not level < 2.0
+
+
+@pytest.mark.parametrize("name", ["auto", "spot", "dspot", "quantile:0.99", "sigma:3", "mad:5", "ratio:1", 2.5, "2.5"])
+def test_names_make_thresholds_and_descriptions_make_them_again(name):
+    threshold = make_threshold(name, risk=1e-3)
+    assert from_description(describe(threshold)) == threshold
+
+
+@pytest.mark.parametrize(
+    "name", ["atuo", "quantile", "quantile:2", "quantile:x", "ratio:101", "sigma:", "auto:3", "", "nan:1", None, True]
+)
+def test_unknown_names_are_refused(name):
+    with pytest.raises(InputError, match=r"threshold|between"):
+        make_threshold(name, risk=1e-4)
+
+
+@pytest.mark.parametrize("risk", [0, 1, -1, 2])
+def test_risk_is_a_share(risk):
+    with pytest.raises(InputError, match="risk"):
+        make_threshold("auto", risk=risk)
+
+
+def test_a_custom_threshold_can_be_used_but_not_saved():
+    class Mine(Fixed):
+        pass
+
+    assert isinstance(make_threshold(Mine(1.0), risk=1e-4), Mine)
+    with pytest.raises(UnsupportedError, match="Mine"):
+        describe(Mine(1.0))
+
+
+def test_no_scores_at_all_are_refused():
+    with pytest.raises(InputError, match="got none"):
+        Quantile(0.5).fit(np.array([np.nan]))
