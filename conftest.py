@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import torch
 
-NEEDED = {"cpu": "patchad._kernels._mixing", "gpu": "triton", "gpu_weighing": "triton"}
+NEEDED = {"cpu": "patchad._kernels._mixing", "gpu": "triton", "gpu_weights": "triton"}
 """What modules that not every installation can import need."""
 
 # Their doctests would need the import.

@@ -19,11 +19,11 @@ import torch
 from benchmarks.speed import timed
 
 from patchad import PatchAD
-from patchad._kernels.batching import scored_at_once
-from patchad._kernels.threads import side_by_side
-from patchad.model.loss import discrepancy
+from patchad._kernels.batching import batch_size_for_core
+from patchad._kernels.threads import parallel_map
+from patchad.model.distances import discrepancy
 from patchad.model.net import PatchADNet
-from patchad.model.training import _Step
+from patchad.model.training import TrainStep
 
 PATCHES = (3, 5)
 BASE = {"channels": 32, "window": 105, "d_model": 32, "layers": 2}
@@ -56,14 +56,14 @@ def calls(
     batch = torch.randn(16, window, channels, device=device)
     cuda = device.type == "cuda"
     goals = detector._goals(net)
-    step = _Step(net, goals, [torch.optim.Adam(net.parameters(), lr=1e-6, fused=cuda or None, capturable=cuda)])
+    step = TrainStep(net, goals, [torch.optim.Adam(net.parameters(), lr=1e-6, fused=cuda or None, capturable=cuda)])
 
     def some(part: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
             return discrepancy(net(part, project=False, reconstruct=False), "kl")
 
-    parts = [batch] if cuda else list(torch.split(batch, min(scored_at_once(detector._values()), 8)))
-    return {"scoring": lambda: side_by_side(some, parts), "training": lambda: step(batch)}
+    parts = [batch] if cuda else list(torch.split(batch, min(batch_size_for_core(detector._values()), 8)))
+    return {"scoring": lambda: parallel_map(some, parts), "training": lambda: step(batch)}
 
 
 def exponent(sizes: tuple[int, ...], times: list[float]) -> float:

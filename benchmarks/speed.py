@@ -25,9 +25,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from patchad import PatchAD, make
 from patchad.detectors.backends.onnx import with_onnx
 from patchad.detectors.neural import NeuralDetector
-from patchad.model.loss import discrepancy
+from patchad.model.distances import discrepancy
 from patchad.model.net import PatchADNet
-from patchad.model.training import _Step
+from patchad.model.training import TrainStep
 
 WINDOWS = {"paper": PatchAD.paper().window, "default": PatchAD().window}
 BATCHES = (1, 128, 1024)
@@ -76,7 +76,7 @@ class Case:
         detector = self.detector
         goal = detector._goals(self.net)[0]
         optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-5, fused=True, capturable=self.device.type == "cuda")
-        step = _Step(self.net, [goal], [optimizer])
+        step = TrainStep(self.net, [goal], [optimizer])
         batch = self.batch[: TRAINED[self.preset]]
         return lambda: step(batch)
 
@@ -255,7 +255,7 @@ def against_paper(channels: int, device: torch.device, seconds: float) -> str:
 
 def _calls_of(detector: NeuralDetector, batch: Tensor) -> dict[str, Callable[[], object]]:
     goals = detector._goals(detector.net_)
-    step = _Step(detector.net_, goals, [torch.optim.Adam(goal.parameters, lr=1e-5) for goal in goals])
+    step = TrainStep(detector.net_, goals, [torch.optim.Adam(goal.parameters, lr=1e-5) for goal in goals])
 
     def score() -> object:
         with torch.inference_mode():

@@ -11,10 +11,11 @@ import torch
 from tests.conftest import waves
 
 from patchad import PatchAD
-from patchad._kernels.cuda_graphs import Recorded
-from patchad.model.loss import ObjectiveConfig, discrepancy, loss
+from patchad._kernels.cuda_graphs import GraphedFunction
+from patchad.model.distances import discrepancy
+from patchad.model.loss import ObjectiveConfig, loss
 from patchad.model.net import PatchADNet
-from patchad.model.training import _Step
+from patchad.model.training import TrainStep
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 
@@ -78,8 +79,8 @@ def test_replayed_steps_move_the_weights_as_steps_run_one_by_one_do(preset):
     for recorded in (True, False):
         torch.manual_seed(0)
         net = PatchADNet(detector._net_config(60, (3, 5))).cuda()
-        goal = replace(detector._goals(net)[0], recordable=recorded)
-        step = _Step(net, [goal], [torch.optim.Adam(net.parameters(), lr=1e-3, fused=True, capturable=True)])
+        goal = replace(detector._goals(net)[0], capturable=recorded)
+        step = TrainStep(net, [goal], [torch.optim.Adam(net.parameters(), lr=1e-3, fused=True, capturable=True)])
         losses = [float(step(batch)) for batch in batches]
         found.append((losses, torch.cat([p.detach().reshape(-1) for p in net.parameters()])))
     (losses, weights), (expected, plain) = found
@@ -99,7 +100,7 @@ def test_replayed_scoring_equals_scoring_and_follows_the_weights():
         with torch.no_grad():
             for parameter in detector.net_.parameters():
                 parameter.mul_(1.1)
-    assert detector._replayed._records
+    assert detector._replayed._graphs
     np.testing.assert_array_equal(
         copy.deepcopy(detector).decision_function(waves(300, seed=1)), detector.decision_function(waves(300, seed=1))
     )
@@ -107,7 +108,7 @@ def test_replayed_scoring_equals_scoring_and_follows_the_weights():
 
 def test_garbage_does_not_spoil_a_recording():
     def forgotten() -> None:
-        older = Recorded(lambda x: (x + 1,), after=0)
+        older = GraphedFunction(lambda x: (x + 1,), warmup=0)
         older(torch.ones(3, device="cuda"))
         older.itself = older  # only the collector finds it
 
@@ -116,5 +117,5 @@ def test_garbage_does_not_spoil_a_recording():
         return (x + len(made),)
 
     forgotten()
-    found = Recorded(wasteful, after=0)(torch.ones(3, device="cuda"))
+    found = GraphedFunction(wasteful, warmup=0)(torch.ones(3, device="cuda"))
     assert found[0].tolist() == [20_001.0] * 3

@@ -33,11 +33,11 @@ def mixer(width: int, hidden: int) -> tuple[nn.LayerNorm, nn.Linear, nn.Linear]:
 def test_kernels_mix_and_give_gradients_as_torch_does(name, activation):
     axis, start, stop, width = WHOLE[name]
     last, gelu = axis == 3, activation == "gelu"
-    weights = [weight.detach() for weight in mixing.fold(*mixer(width, width + 2))]
+    weights = [weight.detach() for weight in mixing.fuse(*mixer(width, width + 2))]
     x, upper = torch.randn(SHAPE), torch.randn(SHAPE)
     for leaf in (x, *weights):
         leaf.requires_grad_()
-    part = [(mixing.Part(start, stop, mixing.Folded(*weights)))]
+    part = [(mixing.MixerSpan(start, stop, mixing.FusedWeights(*weights)))]
     expected = mixing._seen(mixing.mix(x, axis, part, activation), axis, start, stop)
     gradients = torch.autograd.grad(expected, [x, *weights], mixing._seen(upper, axis, start, stop))
     seen, above = (mixing._seen(tensor.detach(), axis, start, stop) for tensor in (x, upper))
@@ -52,9 +52,11 @@ def test_kernels_mix_and_give_gradients_as_torch_does(name, activation):
 
 
 def test_a_hidden_layer_too_wide_to_be_held_is_mixed_in_parts():
-    weights = [weight.detach() for weight in mixing.fold(*mixer(70, 150))]
+    weights = [weight.detach() for weight in mixing.fuse(*mixer(70, 150))]
     x = torch.randn(70, 40)
-    expected = mixing.mix(x.view(70, 1, 40, 1), 0, [mixing.Part(0, 1, mixing.Folded(*weights))], "gelu").view(70, 40)
+    expected = mixing.mix(
+        x.view(70, 1, 40, 1), 0, [mixing.MixerSpan(0, 1, mixing.FusedWeights(*weights))], "gelu"
+    ).view(70, 40)
     found = torch.empty_like(x)
     gpu.forward(x, found, False, weights, gelu=True, precision="ieee")
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
@@ -63,22 +65,22 @@ def test_a_hidden_layer_too_wide_to_be_held_is_mixed_in_parts():
 def test_weights_are_folded_and_their_gradients_unfolded():
     norm, widen, narrow = mixer(19, 23)
     leaves = [norm.weight, norm.bias, widen.weight, widen.bias]
-    expected = mixing.fold(norm, widen, narrow)[:2]
-    found = gpu.fold(*(leaf.detach() for leaf in leaves))
+    expected = mixing.fuse(norm, widen, narrow)[:2]
+    found = gpu.fuse(*(leaf.detach() for leaf in leaves))
     upper = torch.randn(23, 19), torch.randn(23)
     torch.testing.assert_close(found, expected)
     gradients = torch.autograd.grad(expected, leaves[:3], upper)
-    unfolded = gpu.unfold(*(leaf.detach() for leaf in leaves[:3]), *upper)
+    unfolded = gpu.fuse_backward(*(leaf.detach() for leaf in leaves[:3]), *upper)
     torch.testing.assert_close(unfolded, gradients, rtol=1e-5, atol=1e-5)
 
 
 def test_layers_are_weighed_in_one_pass():
     views, weights = [torch.randn(SHAPE, requires_grad=True) for _ in range(3)], torch.rand(3, 9, requires_grad=True)
-    expected, upper = mixing.weigh(views, weights), torch.randn(SHAPE)
+    expected, upper = mixing.weighted_sum(views, weights), torch.randn(SHAPE)
     plain = tuple(view.detach() for view in views)
-    torch.testing.assert_close(gpu.weigh(plain, weights.detach()), expected.detach())
+    torch.testing.assert_close(gpu.weighted_sum(plain, weights.detach()), expected.detach())
     gradients = torch.autograd.grad(expected, [weights, *views], upper)
-    found = gpu.unweigh(plain, weights.detach(), upper)
+    found = gpu.weighted_sum_backward(plain, weights.detach(), upper)
     torch.testing.assert_close(found, gradients, rtol=1e-4, atol=1e-5)
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from patchad._kernels import mixing
-from patchad._kernels.mixing import Part, fold, mix
-from patchad.model import loss as objective
-from patchad.model.loss import DISTANCES
+from patchad._kernels.mixing import MixerSpan, fuse, mix
+from patchad.model import distances
+from patchad.model.distances import DISTANCES
 
 SHAPE = (5, 7, 3, 4)
 AXES = (0, 1, 3)
@@ -40,7 +40,7 @@ def weights(axis: int, shape: tuple[int, ...] = SHAPE, more: int = 2) -> list[nn
 
 def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str, **keep) -> torch.Tensor:
     bounds = bounds_of(axis, x.shape[1])
-    parts = [Part(*places, fold(*part)) for places, part in zip(bounds, modules, strict=True)]
+    parts = [MixerSpan(*places, fuse(*part)) for places, part in zip(bounds, modules, strict=True)]
     return mix(x, axis, parts, activation, **keep)
 
 
@@ -58,7 +58,7 @@ def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: 
 def kernels(request, monkeypatch):
     """Work on single precision with the compiled kernels, and without."""
     if request.param == "torch":
-        for module in (mixing, objective):
+        for module in (mixing, distances):
             monkeypatch.setattr(module, "kernels_for", lambda x: None)
         return
     if os.environ.get("PATCHAD_NATIVE") != "required":
@@ -127,11 +127,11 @@ def test_gelu_is_exact_near_and_far(kernels):
     # Without differences there is nothing to norm: the hidden unit is the shift alone, the narrow matrix copies it.
     before = torch.cat([torch.linspace(-9, 9, 2001), torch.tensor([-1e6, -20.0, 20.0, 1e6])])
     one = torch.ones(len(before), 1)
-    part = mixing.Folded(torch.zeros_like(one), before, one.T.contiguous().fill_(0.0), torch.zeros(1))
+    part = mixing.FusedWeights(torch.zeros_like(one), before, one.T.contiguous().fill_(0.0), torch.zeros(1))
     for hidden in range(0, len(before), 100):
         part.narrow.zero_()[0, hidden] = 1
         with torch.inference_mode():
-            found = mix(torch.zeros(1, 1, 1, 1), 0, [Part(0, 1, part)], "gelu")
+            found = mix(torch.zeros(1, 1, 1, 1), 0, [MixerSpan(0, 1, part)], "gelu")
         expected = nn.functional.gelu(before[hidden].double())
         torch.testing.assert_close(found.double().squeeze(), expected, rtol=1e-6, atol=2e-7)
 

@@ -5,7 +5,8 @@ import torch
 from tests.reference import views_slow
 
 from patchad.errors import InputError
-from patchad.model.loss import DISTANCES, ObjectiveConfig, discrepancy, loss, residual, view_loss
+from patchad.model.distances import DISTANCES, discrepancy
+from patchad.model.loss import ObjectiveConfig, loss, residual, view_loss
 from patchad.model.net import ScaleOutput
 
 

@@ -10,50 +10,50 @@ from torch import Tensor
 
 CACHED_VALUES = 650_000
 """Values of some windows, up to which a core is quickest."""
-WORTH_TWO_CORES = 160_000
+MIN_PARALLEL_VALUES = 160_000
 """Values of a batch over which two cores train sooner than one."""
-RECORDED_VALUES = 10_000_000
+MAX_GRAPH_VALUES = 10_000_000
 """Values of some windows, up to which a GPU replays their scoring: launches cost it more than numbers."""
-MOST_WINDOWS = 512
+MAX_CORE_WINDOWS = 512
 """Windows at most that a core scores at once."""
-GPU_VALUES, GPU_WINDOWS = 100_000_000, 2048
+MAX_GPU_VALUES, MAX_GPU_WINDOWS = 100_000_000, 2048
 """Values and windows at most that a GPU scores at once: it holds several tensors of this size."""
 
 
-def scored_at_once(values: float) -> int:
+def batch_size_for_core(values: float) -> int:
     """Give how many windows a core scores at once: as many as its nearer memory holds.
 
     Examples
     --------
-    >>> scored_at_once(65_000), scored_at_once(1)
+    >>> batch_size_for_core(65_000), batch_size_for_core(1)
     (10, 512)
     """
-    return min(max(int(CACHED_VALUES / values), 1), MOST_WINDOWS)
+    return min(max(int(CACHED_VALUES / values), 1), MAX_CORE_WINDOWS)
 
 
-def scored_on_a_gpu(values: float) -> int:
+def batch_size_for_gpu(values: float) -> int:
     """Give how many windows a GPU scores at once.
 
     Examples
     --------
-    >>> scored_on_a_gpu(15_000), scored_on_a_gpu(500_000)
+    >>> batch_size_for_gpu(15_000), batch_size_for_gpu(500_000)
     (2048, 200)
     """
-    return min(max(int(GPU_VALUES / values), 1), GPU_WINDOWS)
+    return min(max(int(MAX_GPU_VALUES / values), 1), MAX_GPU_WINDOWS)
 
 
-def trained_at_once(batch: int, values: float) -> int:
+def micro_batch_size(batch: int, values: float) -> int:
     """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores.
 
     Whatever the number of cores, as rounding depends on it.
     """
     whole = batch * values
-    parts = 2 * math.ceil(whole / (2 * CACHED_VALUES)) if whole > WORTH_TWO_CORES else 1
+    parts = 2 * math.ceil(whole / (2 * CACHED_VALUES)) if whole > MIN_PARALLEL_VALUES else 1
     return math.ceil(batch / parts)
 
 
-def apart(windows: Tensor, values: float) -> Sequence[Tensor]:
+def split_batch(windows: Tensor, values: float) -> Sequence[Tensor]:
     """Cut windows into parts for one core each, an even number of the same size."""
-    most = scored_at_once(values)
+    most = batch_size_for_core(values)
     parts = 2 * math.ceil(len(windows) / (2 * most)) if len(windows) > most else 1
     return torch.split(windows, math.ceil(len(windows) / parts))

@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 Result = TypeVar("Result")
-SHAPES = 4
+MAX_GRAPHS = 4
 """Shapes at most that are recorded: each holds on to the memory that its work needs."""
 
 
-class Recorded:
+class GraphedFunction:
     """A function of a tensor on a GPU that runs the same operations for every tensor of one shape.
 
     Parameters
@@ -29,19 +29,19 @@ class Recorded:
     function
         Takes a tensor, and settings that say which operations run; gives a tuple of tensors. It may change tensors that
         it does not give, as a training step changes weights.
-    after
+    warmup
         Calls with a shape before its next one is recorded.
     """
 
-    def __init__(self, function: Callable[..., tuple[Tensor, ...]], *, after: int) -> None:
-        self._function, self._after = function, after
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]], *, warmup: int) -> None:
+        self._function, self._warmup = function, warmup
         self._calls: Counter[Hashable] = Counter()
-        self._records: dict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor, tuple[Tensor, ...]]] = {}
+        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor, tuple[Tensor, ...]]] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave recordings out of copies and pickles."""
-        return _again, (self._function, self._after)
+        return _rebuild, (self._function, self._warmup)
 
     def __call__(self, x: Tensor, *settings: Hashable) -> tuple[Tensor, ...]:
         """Run, record or replay."""
@@ -49,10 +49,10 @@ class Recorded:
             return self._function(x, *settings)
         key = (x.shape, settings, torch.get_float32_matmul_precision())
         with self._lock:
-            if key not in self._records and self._calls[key] >= self._after and len(self._records) < SHAPES:
-                self._record(key, x, settings)
-            if key in self._records:
-                graph, place, found = self._records[key]
+            if key not in self._graphs and self._calls[key] >= self._warmup and len(self._graphs) < MAX_GRAPHS:
+                self._capture(key, x, settings)
+            if key in self._graphs:
+                graph, place, found = self._graphs[key]
                 place.copy_(x)
                 graph.replay()
                 return tuple(one.clone() for one in found)
@@ -65,11 +65,11 @@ class Recorded:
             torch.cuda.current_stream().wait_stream(stream)
             return found
 
-    def _record(self, key: Hashable, x: Tensor, settings: tuple[Hashable, ...]) -> None:
+    def _capture(self, key: Hashable, x: Tensor, settings: tuple[Hashable, ...]) -> None:
         place, graph = x.clone(), torch.cuda.CUDAGraph()
         with _nothing_collected(), torch.cuda.graph(graph):
             found = self._function(place, *settings)
-        self._records[key] = (graph, place, found)
+        self._graphs[key] = (graph, place, found)
 
 
 @contextmanager
@@ -85,21 +85,21 @@ def _nothing_collected() -> Iterator[None]:
             gc.enable()
 
 
-def _again(function: Callable[..., tuple[Tensor, ...]], after: int) -> Recorded:
-    return Recorded(function, after=after)
+def _rebuild(function: Callable[..., tuple[Tensor, ...]], warmup: int) -> GraphedFunction:
+    return GraphedFunction(function, warmup=warmup)
 
 
-def is_recording(x: Tensor) -> bool:
+def is_capturing(x: Tensor) -> bool:
     """Say whether the work on a tensor is being recorded, not done."""
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def at_once(calls: Sequence[Callable[[], Result]], x: Tensor) -> list[Result]:
-    """Make calls that read x and do not depend on each other; what is recorded of them will run side by side.
+def parallel_calls(calls: Sequence[Callable[[], Result]], x: Tensor) -> list[Result]:
+    """Make independent calls that read x; while a CUDA graph is captured, on parallel streams.
 
-    What call number i gives may be handed to call number i of a later `at_once`: both are recorded on one stream.
+    The result of call i may be passed to call i of a later `parallel_calls`: both are captured on one stream.
     """
-    if not is_recording(x):
+    if not is_capturing(x):
         return [call() for call in calls]
     main = torch.cuda.current_stream()
     streams = [main, *(_stream(x.device, number) for number in range(1, len(calls)))]

@@ -16,9 +16,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchad._kernels.gpu_weighing import block, fold, unfold, unweigh, weigh
+from patchad._kernels.gpu_weights import block, fuse, fuse_backward, weighted_sum, weighted_sum_backward
 
-__all__ = ["LARGEST", "WIDEST_AXIS", "WIDEST_TRAINED", "backward", "fold", "forward", "unfold", "unweigh", "weigh"]
+__all__ = [
+    "LARGEST",
+    "WIDEST_AXIS",
+    "WIDEST_TRAINED",
+    "backward",
+    "forward",
+    "fuse",
+    "fuse_backward",
+    "weighted_sum",
+    "weighted_sum_backward",
+]
 
 WIDEST_AXIS = 128
 """Axis up to which the forward kernel holds a tile."""

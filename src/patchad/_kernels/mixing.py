@@ -1,6 +1,6 @@
 """The mixers' arithmetic: `FC(act(FC(LayerNorm(x)))) + x` along any axis, without moving an axis.
 
-The norm's scale and shift are folded into the first matrix. What is left is two matrix products along the axis, and
+The norm's scale and shift are fused into the first matrix. What is left is two matrix products along the axis, and
 between them a few passes over memory, in place where no gradient is wanted.
 """
 
@@ -27,7 +27,7 @@ MISSING = {"cuda": "triton is not installed", "cpu": "patchad was installed with
 Activation = Literal["gelu", "relu"]
 
 
-class Folded(NamedTuple):
+class FusedWeights(NamedTuple):
     """A mixer's weights, ready to be applied."""
 
     widen: Tensor
@@ -40,40 +40,40 @@ class Folded(NamedTuple):
     """(axis,), the second bias."""
 
 
-def fold(norm: nn.LayerNorm, widen: nn.Linear, narrow: nn.Linear) -> Folded:
+def fuse(norm: nn.LayerNorm, widen: nn.Linear, narrow: nn.Linear) -> FusedWeights:
     """Bring the weights of a mixer into the form that `mix` takes."""
     if _gpu_kernels(widen.weight) is not None:
-        first, shift = _Fold.apply(norm.weight, norm.bias, widen.weight, widen.bias)  # type: ignore[no-untyped-call]
-        return Folded(first, shift, narrow.weight, narrow.bias)
+        first, shift = _Fuse.apply(norm.weight, norm.bias, widen.weight, widen.bias)  # type: ignore[no-untyped-call]
+        return FusedWeights(first, shift, narrow.weight, narrow.bias)
     shift = torch.addmv(widen.bias, widen.weight, norm.bias)
-    return Folded(widen.weight * (norm.weight * widen.in_features**0.5), shift, narrow.weight, narrow.bias)
+    return FusedWeights(widen.weight * (norm.weight * widen.in_features**0.5), shift, narrow.weight, narrow.bias)
 
 
-class _Fold(torch.autograd.Function):
+class _Fuse(torch.autograd.Function):
     """The first matrix and shift of a mixer, one kernel each way: torch's operations cost more than the mixing."""
 
     @staticmethod
     def forward(ctx: Any, scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(scale, offset, matrix)
-        folded: tuple[Tensor, Tensor] = _gpu_kernels(matrix).fold(scale, offset, matrix, bias)
-        return folded
+        fused: tuple[Tensor, Tensor] = _gpu_kernels(matrix).fuse(scale, offset, matrix, bias)
+        return fused
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         of_widen, of_shift = (gradient.contiguous() for gradient in gradients)
-        return *_gpu_kernels(of_widen).unfold(*ctx.saved_tensors, of_widen, of_shift), of_shift
+        return *_gpu_kernels(of_widen).fuse_backward(*ctx.saved_tensors, of_widen, of_shift), of_shift
 
 
-class Part(NamedTuple):
+class MixerSpan(NamedTuple):
     """Places along the second axis that one mixer works on."""
 
     start: int
     stop: int
-    weights: Folded
+    weights: FusedWeights
 
 
 def mix(
-    x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[Part], activation: Activation, *, keep: bool = True
+    x: Tensor, axis: Literal[0, 1, 3], parts: Sequence[MixerSpan], activation: Activation, *, keep: bool = True
 ) -> Tensor:
     """Mix a tensor `(c, n, b, d)` along channels (0), patches (1) or features (3).
 
@@ -110,13 +110,13 @@ def mix(
     return mixed
 
 
-def weigh(views: Iterable[Tensor], weights: Tensor) -> Tensor:
+def weighted_sum(views: Iterable[Tensor], weights: Tensor) -> Tensor:
     """Sum `(c, n, b, d)` tensors, each with its weights `(n,)`; all those are `(layer, n)`.
 
     On a CPU each is added before the next is asked for, which may be written over it.
     """
     if _gpu_kernels(weights) is not None:
-        weighed: Tensor = _Weigh.apply(weights, *views)  # type: ignore[no-untyped-call]
+        weighed: Tensor = _WeightedSum.apply(weights, *views)  # type: ignore[no-untyped-call]
         return weighed
     pairs = zip(views, weights[..., None, None], strict=True)
     total = torch.mul(*next(pairs))
@@ -125,23 +125,25 @@ def weigh(views: Iterable[Tensor], weights: Tensor) -> Tensor:
     return total
 
 
-class _Weigh(torch.autograd.Function):
-    """`weigh` in one pass over the views each way."""
+class _WeightedSum(torch.autograd.Function):
+    """`weighted_sum` in one pass over the views each way."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, *views: Tensor) -> Tensor:
         ctx.save_for_backward(weights, *views)
-        total: Tensor = _gpu_kernels(weights).weigh(views, weights)
+        total: Tensor = _gpu_kernels(weights).weighted_sum(views, weights)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         weights, *views = ctx.saved_tensors
-        found: tuple[Any, ...] = _gpu_kernels(weights).unweigh(tuple(views), weights, gradients[0].contiguous())
+        found: tuple[Any, ...] = _gpu_kernels(weights).weighted_sum_backward(
+            tuple(views), weights, gradients[0].contiguous()
+        )
         return found
 
 
-def _out_of_place(x: Tensor, axis: int, parts: Sequence[Part], activation: Activation) -> Tensor:
+def _out_of_place(x: Tensor, axis: int, parts: Sequence[MixerSpan], activation: Activation) -> Tensor:
     """Mix in operations that an exported graph can hold: none of them writes over another's result."""
     last = axis == 3
     found = []
@@ -204,7 +206,7 @@ def _normal(x: Tensor, last: bool) -> tuple[Tensor, Tensor]:
     return centred.mul_(scale), scale
 
 
-def _before(normal: Tensor, weights: Folded, last: bool) -> Tensor:
+def _before(normal: Tensor, weights: FusedWeights, last: bool) -> Tensor:
     """Give the hidden units before the activation."""
     if last:
         return torch.addmm(weights.shift, normal, weights.widen.T)
@@ -218,7 +220,7 @@ def _activated(before: Tensor, activation: Activation, *, in_place: bool) -> Ten
     return torch.relu_(before) if in_place else torch.relu(before)
 
 
-def _residual(x: Tensor, hidden: Tensor, weights: Folded, last: bool, out: Tensor) -> None:
+def _residual(x: Tensor, hidden: Tensor, weights: FusedWeights, last: bool, out: Tensor) -> None:
     """Write x plus the second matrix times the hidden units to `out`, which may be x."""
     if last:
         torch.addmm(x, hidden, weights.narrow.T, out=out).add_(weights.bias)
@@ -245,18 +247,18 @@ class _Mix(torch.autograd.Function):
         mixed = torch.empty_like(x)
         saved: list[Tensor] = []
         for number, (start, stop) in enumerate(bounds):
-            folded = Folded(*weights[4 * number : 4 * number + 4])
+            fused = FusedWeights(*weights[4 * number : 4 * number + 4])
             seen, out = _seen(x, axis, start, stop), _seen(mixed, axis, start, stop)
-            if ctx.kernels is not None and len(folded.shift) <= ctx.kernels.WIDEST_TRAINED:
+            if ctx.kernels is not None and len(fused.shift) <= ctx.kernels.WIDEST_TRAINED:
                 precision = PRECISIONS[torch.get_float32_matmul_precision()]
-                ctx.kernels.forward(seen, out, last, folded, gelu=gelu, precision=precision)
-                saved += [x, *folded]
+                ctx.kernels.forward(seen, out, last, fused, gelu=gelu, precision=precision)
+                saved += [x, *fused]
                 continue
             normal, scale = _normal(seen, last)
-            before = _before(normal, folded, last)
+            before = _before(normal, fused, last)
             hidden = _activated(before, activation, in_place=False)
-            _residual(seen, hidden, folded, last, out)
-            saved += [normal, scale, before, hidden, folded.widen, folded.narrow]
+            _residual(seen, hidden, fused, last, out)
+            saved += [normal, scale, before, hidden, fused.widen, fused.narrow]
         ctx.save_for_backward(*saved)
         return mixed
 

@@ -15,12 +15,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Call a function with each item, as many at once as torch has threads; give the results in order.
 
     Examples
     --------
-    >>> side_by_side(lambda x: x * x, [1, 2, 3])
+    >>> parallel_map(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
     """
     threads = torch.get_num_threads()

@@ -11,17 +11,25 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from patchad._kernels.batching import RECORDED_VALUES, apart, scored_at_once, scored_on_a_gpu, trained_at_once
-from patchad._kernels.cuda_graphs import Recorded
-from patchad._kernels.threads import side_by_side
+from patchad._kernels.batching import (
+    MAX_GRAPH_VALUES,
+    batch_size_for_core,
+    batch_size_for_gpu,
+    micro_batch_size,
+    split_batch,
+)
+from patchad._kernels.cuda_graphs import GraphedFunction
+from patchad._kernels.mixing import Activation
+from patchad._kernels.threads import parallel_map
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.table import FloatArray
 from patchad.data.windows import Block, Fold, Folder, blocks, shrink_window
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError, UnsupportedError
+from patchad.model.distances import DistanceName
 from patchad.model.loss import Objective, ObjectiveConfig, evidence, loss
-from patchad.model.net import NetConfig, PatchADNet
+from patchad.model.net import LayersMode, NetConfig, PatchADNet, ViewPooling
 from patchad.model.score import EMPHASIS, Score, ScoreRule
 from patchad.model.training import Goal
 from patchad.model.witnesses.memory import PARTS, Memory
@@ -129,13 +137,13 @@ class PatchAD(NeuralDetector):
     patch_sizes: tuple[int, ...] = (3, 5)
     d_model: int = 16
     layers: int = 2
-    layers_mode: Literal["stacked", "parallel"] = "stacked"
-    activation: Literal["gelu", "relu"] = "gelu"
-    view_pooling: Literal["mean", "none"] = "none"
+    layers_mode: LayersMode = "stacked"
+    activation: Activation = "gelu"
+    view_pooling: ViewPooling = "none"
     hop: int = 5
     fold: Fold = "mean"
     objective: Objective = "agreement"
-    distance: Literal["kl", "jsd", "l2", "wasserstein"] = "kl"
+    distance: DistanceName = "kl"
     constraint: float = 0.2
     score: Score = "fused"
     memory: int = 45_000
@@ -235,8 +243,8 @@ class PatchAD(NeuralDetector):
 
     def _goals(self, net: nn.Module) -> list[Goal]:
         self._asked = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
-        together = trained_at_once(self.batch_size, self._values())
-        return [Goal(list(net.parameters()), self._loss, together=together, recordable=True)]
+        size = micro_batch_size(self.batch_size, self._values())
+        return [Goal(list(net.parameters()), self._loss, micro_batch=size, capturable=True)]
 
     def _values(self) -> float:
         """Give the values of both views of a window, at a usual patch size."""
@@ -245,8 +253,8 @@ class PatchAD(NeuralDetector):
 
     def _together(self) -> int:
         if self.device_.type != "cpu":
-            return scored_on_a_gpu(self._values())
-        return 2 * torch.get_num_threads() * scored_at_once(self._values())
+            return batch_size_for_gpu(self._values())
+        return 2 * torch.get_num_threads() * batch_size_for_core(self._values())
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._asked)
@@ -265,7 +273,7 @@ class PatchAD(NeuralDetector):
 
     def _remember(self, memory: Memory | None) -> None:
         self.memory_ = None if memory is None else memory.to(self.device_)
-        self._replayed = Recorded(self._said, after=2)  # what was recorded spoke without it
+        self._replayed = GraphedFunction(self._said, warmup=2)  # what was recorded spoke without it
 
     @property
     def columns(self) -> int:
@@ -317,12 +325,12 @@ class PatchAD(NeuralDetector):
 
         @torch.inference_mode()
         def said(some: Tensor) -> tuple[Tensor, ...]:
-            say = self._replayed if len(some) * self._values() <= RECORDED_VALUES else self._said
+            say = self._replayed if len(some) * self._values() <= MAX_GRAPH_VALUES else self._said
             return say(some, steps, reconstruct)
 
         if self.device_.type != "cpu":
             return said(windows.to(self.device_))
-        parts = side_by_side(said, apart(windows, self._values()))
+        parts = parallel_map(said, split_batch(windows, self._values()))
         return tuple(torch.cat(found) for found in zip(*parts, strict=True))
 
     def _cut(self, scaled: FloatArray, block: Block) -> Tensor:

@@ -11,18 +11,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
-from patchad._kernels.cuda_graphs import at_once, is_recording
-from patchad._kernels.mixing import Activation, Folded, Part, fold, mix, weigh
+from patchad._kernels.cuda_graphs import is_capturing, parallel_calls
+from patchad._kernels.mixing import Activation, FusedWeights, MixerSpan, fuse, mix, weighted_sum
 from patchad.errors import InputError, listed
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
-LAYERS_MODES = ("stacked", "parallel")
-VIEW_POOLINGS = ("mean", "none")
+ACTIVATIONS: dict[Activation, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
+LayersMode = Literal["stacked", "parallel"]
+ViewPooling = Literal["mean", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +35,10 @@ class NetConfig:
     patch_sizes: tuple[int, ...]
     d_model: int
     layers: int
-    layers_mode: Literal["stacked", "parallel"]
+    layers_mode: LayersMode
     """`stacked`: each layer reads the one before; `parallel`: all read the embedding."""
     activation: Activation
-    view_pooling: Literal["mean", "none"]
+    view_pooling: ViewPooling
     """`mean`: channels are averaged before projection and distance; `none`: compared channel by channel."""
     share_channel_mixer: bool
     """Whether both views use the same channel mixer."""
@@ -61,9 +61,9 @@ class NetConfig:
                 f"its divisors are {listed(divisors, 20)}"
             )
         for name, known in (
-            ("layers_mode", LAYERS_MODES),
+            ("layers_mode", get_args(LayersMode)),
             ("activation", tuple(ACTIVATIONS)),
-            ("view_pooling", VIEW_POOLINGS),
+            ("view_pooling", get_args(ViewPooling)),
         ):
             if getattr(self, name) not in known:
                 raise InputError(f"{name}={getattr(self, name)!r} is unknown; use one of {listed(known)}")
@@ -77,23 +77,23 @@ class Mixer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.widen = nn.Linear(width, hidden)
         self.narrow = nn.Linear(hidden, width)
-        self._kept: tuple[tuple[int, ...], Folded] | None = None
+        self._kept: tuple[tuple[int, ...], FusedWeights] | None = None
 
     def train(self, mode: bool = True) -> Mixer:
-        """Forget what was folded: a step that a GPU replays changes weights unseen."""
+        """Forget what was fused: a step that a GPU replays changes weights unseen."""
         self._kept = None
         return super().train(mode)
 
-    def folded(self) -> Folded:
+    def fused_weights(self) -> FusedWeights:
         """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
-        if torch.is_grad_enabled() or torch.compiler.is_exporting() or is_recording(self.widen.weight):
+        if torch.is_grad_enabled() or torch.compiler.is_exporting() or is_capturing(self.widen.weight):
             # What is replayed must begin with the weights of that time.
-            return fold(self.norm, self.widen, self.narrow)
+            return fuse(self.norm, self.widen, self.narrow)
         held = [one for part in (self.norm, self.widen, self.narrow) for one in (part.weight, part.bias)]
         now = tuple(one._version for one in held)  # noqa: SLF001 - torch has no other way
         key = (self.widen.weight.data_ptr(), *now)
         if self._kept is None or self._kept[0] != key:
-            self._kept = (key, fold(self.norm, self.widen, self.narrow))
+            self._kept = (key, fuse(self.norm, self.widen, self.narrow))
         return self._kept[1]
 
 
@@ -133,9 +133,12 @@ class MixerLayer(nn.Module):
         if inter is None:
             return views
         if intra is None:
-            parts = [Part(0, self.places, inter.folded())]
+            parts = [MixerSpan(0, self.places, inter.fused_weights())]
         else:
-            parts = [Part(0, self.patches, inter.folded()), Part(self.patches, self.places, intra.folded())]
+            parts = [
+                MixerSpan(0, self.patches, inter.fused_weights()),
+                MixerSpan(self.patches, self.places, intra.fused_weights()),
+            ]
         return mix(views, axis, parts, self.config.activation, keep=keep)
 
 
@@ -217,7 +220,7 @@ class Scale(nn.Module):
             ],
             dim=1,
         )
-        return weigh(self._said(embedded), weights)
+        return weighted_sum(self._said(embedded), weights)
 
     def _said(self, embedded: Tensor) -> Iterator[Tensor]:
         """Give what each layer says; on a CPU, where no gradient is wanted, over what the one before said."""
@@ -254,7 +257,7 @@ class PatchADNet(nn.Module):
             x = x + self.positions
         turned = x.permute(2, 1, 0).contiguous()  # c t b
         calls = [partial(scale, turned, project=project, reconstruct=reconstruct) for scale in self.scales]
-        return tuple(at_once(calls, turned))
+        return tuple(parallel_calls(calls, turned))
 
 
 def sinusoids(steps: int, columns: int) -> Tensor:

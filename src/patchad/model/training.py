@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from patchad._kernels.cuda_graphs import Recorded
-from patchad._kernels.threads import side_by_side
+from patchad._kernels.cuda_graphs import GraphedFunction
+from patchad._kernels.threads import parallel_map
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.errors import InputError
@@ -63,9 +63,9 @@ class Goal:
     parameters: list[nn.Parameter]
     loss: Loss
     """`loss(net, batch)`, the mean loss of a batch `(b, t, c)`."""
-    together: int | None = None
+    micro_batch: int | None = None
     """Where the loss is a mean over windows: how many of them to work on at once on a CPU, a core each."""
-    recordable: bool = False
+    capturable: bool = False
     """Whether every call runs the same operations, none of them random: a GPU then replays the first."""
 
 
@@ -122,7 +122,7 @@ def train(
     steps = planned_steps(len(windows), config)
     checks = _batches(_even(held_out), scale, config.batch_size, device)
     draw = _on_device(windows, scale, device) if device.type == "cuda" else _drawn(windows, scale)
-    take = _Step(net, goals, optimizers)
+    take = TrainStep(net, goals, optimizers)
     history: list[Progress] = []
     best, best_state, began, stale = math.inf, None, time.monotonic(), 0
     recent, since = torch.zeros((), device=device), 0
@@ -156,14 +156,14 @@ def train(
     return history
 
 
-class _Step:
+class TrainStep:
     """A step towards every goal; on a GPU recorded where all goals allow it, and replayed for batches of that shape."""
 
     def __init__(self, net: nn.Module, goals: Sequence[Goal], optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._net, self._goals, self._optimizers = net, goals, optimizers
-        recordable = all(goal.recordable for goal in goals)
+        capturable = all(goal.capturable for goal in goals)
         self._run: Callable[[Tensor], tuple[Tensor, ...]] = (
-            Recorded(self._take, after=WARM_UP) if recordable else self._take
+            GraphedFunction(self._take, warmup=WARM_UP) if capturable else self._take
         )
 
     def __call__(self, batch: Tensor) -> Tensor:
@@ -196,12 +196,12 @@ def _quick_products(device: torch.device) -> Iterator[None]:
 
 def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
     """Set the gradients of the goal's parameters; give its loss."""
-    if batch.is_cuda or goal.together is None:
+    if batch.is_cuda or goal.micro_batch is None:
         value = goal.loss(net, batch)
         value.backward()  # type: ignore[no-untyped-call]
         return value.detach()
     # Parts of one size whatever the number of cores, so that the result does not depend on it.
-    parts = torch.split(batch, goal.together)
+    parts = torch.split(batch, goal.micro_batch)
 
     def work(part: Tensor) -> Tensor:
         value = goal.loss(net, part)
@@ -209,7 +209,7 @@ def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
         # All in one tensor: a net has many small parameters, and each operation on one costs more than its numbers.
         return torch.cat([value.detach().reshape(1), *(one.reshape(-1) for one in found)]) * (len(part) / len(batch))
 
-    total = torch.stack(side_by_side(work, parts)).sum(0)
+    total = torch.stack(parallel_map(work, parts)).sum(0)
     pieces = torch.split(total, [1, *(parameter.numel() for parameter in goal.parameters)])
     for parameter, piece in zip(goal.parameters, pieces[1:], strict=True):
         parameter.grad = piece.view_as(parameter)

@@ -15,7 +15,8 @@ from patchad.bench.figures.nets import OBJECTIVES, look, paper_net
 from patchad.bench.figures.plan import Frame, Options
 from patchad.data.windows import views
 from patchad.datasets.simulated import simulate
-from patchad.model.loss import DISTANCES, ObjectiveConfig, loss
+from patchad.model.distances import DISTANCES
+from patchad.model.loss import ObjectiveConfig, loss
 from patchad.model.training import Progress
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a GPU does around the mixers, a kernel each: a mixer's weights are folded, and layers are weighed and summed.
+"""What a GPU does around the mixers, a kernel each: a mixer's weights are fused, and layers are weighed and summed.
 
 As torch's operations these cost more than the mixing, for their launches or for their passes over memory.
 """
@@ -18,11 +18,11 @@ def block(size: int) -> int:
     return max(int(triton.next_power_of_2(size)), 16)
 
 
-# -- a mixer's weights, folded and back --------------------------------------------------------------------------------
+# -- a mixer's weights, fused and back --------------------------------------------------------------------------------
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _fold_kernel(  # type: ignore[no-untyped-def]
+def _fuse_kernel(  # type: ignore[no-untyped-def]
     scale_ptr,
     offset_ptr,
     matrix_ptr,
@@ -47,7 +47,7 @@ def _fold_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _unfold_kernel(  # type: ignore[no-untyped-def]
+def _fuse_backward_kernel(  # type: ignore[no-untyped-def]
     scale_ptr,
     offset_ptr,
     matrix_ptr,
@@ -75,24 +75,24 @@ def _unfold_kernel(  # type: ignore[no-untyped-def]
     tl.store(of_offset_ptr + axis, tl.sum(of_shift[:, None] * matrix, axis=0), mask=axis < AXIS)
 
 
-def fold(scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+def fuse(scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Give the first matrix and shift of a mixer from the norm's scale and shift and the first linear map."""
     hidden, axis = matrix.shape
     widen, shift = torch.empty_like(matrix), torch.empty_like(bias)
-    _fold_kernel[(-(-hidden // 16),)](
+    _fuse_kernel[(-(-hidden // 16),)](
         scale, offset, matrix, bias, widen, shift, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK_A=block(axis), BLOCK=16
     )
     return widen, shift
 
 
-def unfold(
+def fuse_backward(
     scale: Tensor, offset: Tensor, matrix: Tensor, of_widen: Tensor, of_shift: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Give the gradients of the norm's scale and shift and of the first linear map's matrix."""
     hidden, axis = matrix.shape
     found = torch.empty_like(scale), torch.empty_like(offset), torch.empty_like(matrix)
     inputs = scale, offset, matrix, of_widen, of_shift
-    _unfold_kernel[(-(-axis // 16),)](
+    _fuse_backward_kernel[(-(-axis // 16),)](
         *inputs, *found, axis**0.5, AXIS=axis, HIDDEN=hidden, BLOCK=16, BLOCK_H=block(hidden)
     )
     return found
@@ -102,7 +102,7 @@ def unfold(
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _weigh_kernel(  # type: ignore[no-untyped-def]
+def _weighted_sum_kernel(  # type: ignore[no-untyped-def]
     views, weights_ptr, total_ptr, places, size, LAYERS: tl.constexpr, BLOCK: tl.constexpr
 ):
     row, inner = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -115,7 +115,7 @@ def _weigh_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _unweigh_kernel(  # type: ignore[no-untyped-def]
+def _weighted_sum_backward_kernel(  # type: ignore[no-untyped-def]
     views,
     lowers,
     weights_ptr,
@@ -141,21 +141,23 @@ def _unweigh_kernel(  # type: ignore[no-untyped-def]
         tl.store(found_ptr + (layer * places + place) * parts + part, tl.sum(products))
 
 
-def weigh(views: tuple[Tensor, ...], weights: Tensor) -> Tensor:
+def weighted_sum(views: tuple[Tensor, ...], weights: Tensor) -> Tensor:
     """Sum `(c, n, b, d)` views, a weight `(layer, n)` each."""
     channels, places = views[0].shape[:2]
     total, size = torch.empty_like(views[0]), views[0][0, 0].numel()
     grid = (channels * places, -(-size // 1024))
-    _weigh_kernel[grid](views, weights, total, places, size, LAYERS=len(views), BLOCK=1024)
+    _weighted_sum_kernel[grid](views, weights, total, places, size, LAYERS=len(views), BLOCK=1024)
     return total
 
 
-def unweigh(views: tuple[Tensor, ...], weights: Tensor, upper: Tensor) -> tuple[Any, ...]:
+def weighted_sum_backward(views: tuple[Tensor, ...], weights: Tensor, upper: Tensor) -> tuple[Any, ...]:
     """Give the gradients of the weights and of each view."""
     channels, places = upper.shape[:2]
     lowers = tuple(torch.empty_like(upper) for _ in views)
     size, parts = upper[0, 0].numel(), 32
     found = torch.empty((len(views), places, parts), device=upper.device)
     grid = (places, parts)
-    _unweigh_kernel[grid](views, lowers, weights, upper, found, channels, size, LAYERS=len(views), BLOCK=1024)
+    _weighted_sum_backward_kernel[grid](
+        views, lowers, weights, upper, found, channels, size, LAYERS=len(views), BLOCK=1024
+    )
     return found.sum(-1), *lowers
