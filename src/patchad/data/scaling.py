@@ -1,4 +1,4 @@
-"""Scales fitted on train only: z-scores for the net's input, scales of the tail for what it says."""
+"""Scales fitted on train only: z-scores of the input, tail scales of the evidence."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from patchad.data.table import FloatArray
 
 CLIP = 1e3
-"""Scaled values are cut here: far beyond any level, and far from overflow in float32."""
+"""Scaled values are clipped here: far beyond any level, and far from overflow in float32."""
 RANGE_SPREADS = 4.0
 """Spreads at most in the range of a channel, where its range counts."""
 SWITCH_WEIGHT = 0.2
-"""What a channel counts that has two values only: that it switched is news, but no measured deviation."""
+"""Weight of a channel that has two values only: a switch is news, but no measured deviation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +43,10 @@ class ZScore:
         return cls(mean, np.where(constant, 1.0, spread))
 
     def with_ranges(self, series: list[FloatArray]) -> ZScore:
-        """Give a scale by which rare moves stay small.
+        """Return a scale under which rare moves stay small.
 
-        The z-score of a channel that rests and seldom jumps says how rare a jump is, not how strange. So no spread is
-        less than a fourth of the channel's range, and a switch, a channel of two values, counts a fifth.
+        The z-score of a channel that rests and seldom jumps measures how rare a jump is, not how strange. So no spread
+        is less than a fourth of the channel's range, and a switch, a channel of two values, counts a fifth.
 
         Examples
         --------
@@ -61,12 +61,12 @@ class ZScore:
         return ZScore(self.mean, spread)
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        """Scale `(..., channel)` values in float64, then give float32: large offsets must not eat small changes."""
+        """Scale `(..., channel)` values to float32, by way of float64: large offsets must not swallow small changes."""
         return np.clip((values - self.mean) / self.spread, -CLIP, CLIP).astype(np.float32)
 
 
 def channel_range(parts: list[FloatArray]) -> tuple[float, float, bool]:
-    """Give the least and the largest value of a channel, and whether it has no others: a switch.
+    """Return minimum and maximum of a channel, and whether it has no other value: a switch.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def channel_range(parts: list[FloatArray]) -> tuple[float, float, bool]:
 
 
 def _deviation(centred: list[FloatArray]) -> float:
-    """Give the root of the mean square; values are divided by the largest first, so that no square overflows."""
+    """Return the root mean square; values are divided by the largest first, so that no square overflows."""
     largest = max(float(np.abs(values).max(initial=0.0)) for values in centred)
     if largest == 0.0:
         return 0.0
@@ -113,7 +113,7 @@ class TailScale:
 
     @property
     def high(self) -> FloatArray:
-        """What one value in a hundred is over."""
+        """The 99th percentile."""
         return np.asarray(self.median + 2.33 * self.spread)
 
     def __call__(self, values: FloatArray) -> FloatArray:

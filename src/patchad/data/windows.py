@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.data.stages import Scored
 from patchad.data.table import FloatArray
 
 Fold = Literal["newest", "mean"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Consecutive windows of one series, to be scored together."""
+    """Consecutive windows to be scored together."""
 
-    rows: slice
-    """The rows of the series that the windows cover."""
+    rows: FloatArray
+    """(time, channel), the rows that the windows cover."""
     starts: NDArray[np.intp]
-    """(window,), first row of every window, counted from `rows.start`."""
-    fresh: NDArray[np.intp]
-    """(window,), how many of its newest points each window is the first to cover."""
+    """(window,), first row of every window, counted from the first of `rows`."""
+
+
+ScoreBlock = Callable[[Block, int], tuple[FloatArray, FloatArray | None]]
+"""From a block and a number of steps to the scores of the newest steps of each window, `(window, step, column)`, and
+their attribution, `(window, step, channel)` or None."""
 
 
 def pad_left(values: FloatArray, window: int) -> FloatArray:
@@ -40,7 +44,7 @@ def pad_left(values: FloatArray, window: int) -> FloatArray:
 
 
 def shrink_window(most: int, window: int, patch_sizes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Give the largest window of at most `most` rows, and the patch sizes that divide it; all of them if possible.
+    """Return the largest window of at most `most` rows, and the patch sizes that divide it; all of them if possible.
 
     Examples
     --------
@@ -59,7 +63,7 @@ def shrink_window(most: int, window: int, patch_sizes: tuple[int, ...]) -> tuple
 
 
 def window_ends(length: int, window: int, hop: int) -> NDArray[np.intp]:
-    """Give the (exclusive) last row of every window: window, window + hop, ..., and one at the end for rows left over.
+    """Return the exclusive end of every window: window, window + hop, ..., and one at the end for rows left over.
 
     Examples
     --------
@@ -70,88 +74,146 @@ def window_ends(length: int, window: int, hop: int) -> NDArray[np.intp]:
     return ends if len(ends) and ends[-1] == length else np.append(ends, length)
 
 
-def blocks(length: int, window: int, hop: int, batch: int) -> Iterator[Block]:
-    """Cut a series of `length >= window` rows into blocks of at most `batch` windows."""
-    ends = window_ends(length, window, hop)
-    fresh = np.diff(ends, prepend=0)
-    for first in range(0, len(ends), batch):
-        part = ends[first : first + batch]
-        start = int(part[0]) - window
-        yield Block(slice(start, int(part[-1])), part - window - start, fresh[first : first + batch])
-
-
 def views(values: FloatArray, window: int) -> FloatArray:
-    """Give every window of a series, `(window, step, channel)`, as a view."""
+    """Return every window of a series, `(window, step, channel)`, as a view."""
     return np.lib.stride_tricks.sliding_window_view(values, window, axis=0).swapaxes(1, 2)
 
 
-class Folder:
-    """Collect what windows say of their points into one value per row of the series.
+class WindowStage:
+    """Cut rows into windows, score the windows, and fold their scores back into rows.
 
-    `newest`: the first window that covers a row speaks for it. `mean`: all windows that cover it, equally.
+    Windows end at rows window, window + hop, ... of the segment. Rows left over at its end are scored by one last
+    window off that grid, which scores no row that a window on the grid covers: where a segment ends changes no score
+    before. A segment shorter than the window is padded on the left with its first row.
 
-    Examples
-    --------
-    >>> fold = Folder(length=4, width=1, fold="mean")
-    >>> for block in blocks(4, window=2, hop=1, batch=2):
-    ...     fold.add(block, np.ones((len(block.starts), 2, 1)))
-    >>> fold.result().ravel().tolist()
-    [1.0, 1.0, 1.0, 1.0]
-    """
-
-    def __init__(self, length: int, width: int, fold: Fold, dtype: type[np.floating] = np.float64) -> None:
-        self.fold = fold
-        self._sum = np.zeros((length, width), dtype=dtype)
-        self._count = np.zeros((length, 1), dtype=np.int32) if fold == "mean" else None
-
-    def add(self, block: Block, points: FloatArray) -> None:
-        """Take in `(window, step, width)`; the steps are the newest of each window, all of them for `mean`."""
-        steps = points.shape[1]
-        for start, fresh, values in zip(block.starts, block.fresh, points, strict=True):
-            first = block.rows.start + int(start)
-            if self._count is not None:
-                self._sum[first : first + steps] += values
-                self._count[first : first + steps] += 1
-            else:
-                last = first + self._window(block)
-                self._sum[last - fresh : last] = values[steps - fresh :]
-
-    @staticmethod
-    def _window(block: Block) -> int:
-        return int(block.rows.stop - block.rows.start - block.starts[-1])
-
-    def result(self) -> FloatArray:
-        """Give the `(time, width)` values, zero where no window spoke; it takes in no more."""
-        if self._count is not None:
-            self._sum /= np.maximum(self._count, 1)  # in place: blame has as many values as the series
-            self._count = None
-        return self._sum
-
-
-def trailing_mean(values: FloatArray, rows: int) -> FloatArray:
-    """Average each `(time,)` value with the ones before it, `rows` in all, fewer at the start.
+    Parameters
+    ----------
+    window, hop
+        Rows of a window, and between the ends of two.
+    fold
+        `newest`: the first window that covers a row scores it; `mean`: all of them, equally.
+    batch
+        Windows that are scored together.
+    score
+        Scores a block of windows.
 
     Examples
     --------
-    >>> trailing_mean(np.array([3.0, 5.0, 7.0]), 2).tolist()
-    [3.0, 4.0, 6.0]
+    >>> def number(block, steps):
+    ...     return np.broadcast_to(block.starts[:, None, None], (len(block.starts), steps, 1)), None
+    >>> stage = WindowStage(2, 1, "mean", 8, number)
+    >>> stage.push(np.zeros((3, 1))).scores.ravel().tolist(), stage.flush().scores.ravel().tolist()
+    ([0.0, 0.5], [1.0])
     """
-    rows = min(rows, len(values))
-    total = values.astype(
-        np.float64
-    )  # a copy; sums of shifted copies, so that a spike leaves no trace in later rounding
-    for lag in range(1, rows):
-        total[lag:] += values[:-lag]
-    return total / np.minimum(np.arange(1, len(values) + 1), max(rows, 1))
+
+    def __init__(self, window: int, hop: int, fold: Fold, batch: int, score: ScoreBlock) -> None:
+        self._window, self._hop, self._batch, self._score = window, hop, batch, score
+        self._mean = fold == "mean"
+        self._tail: FloatArray | None = None
+        """The last rows so far, at most a window of them."""
+        self._seen = 0
+        """Rows so far."""
+        self._end = window
+        """Where the next window on the grid ends."""
+        self._open: _Sums | None = None
+        """Rows that later windows score too."""
+
+    def push(self, rows: FloatArray) -> Scored:
+        """Return the rows that no later window scores."""
+        first = self._seen - (0 if self._tail is None else len(self._tail))
+        rows = rows if self._tail is None else np.concatenate([self._tail, rows])
+        self._seen, self._tail = first + len(rows), rows[-self._window :].copy()
+        ends = np.arange(self._end, self._seen + 1, self._hop, dtype=np.intp)
+        if not len(ends):
+            return _NOTHING
+        sums = _Sums(self._first_open(), int(ends[-1]))
+        if self._open is not None:
+            sums.add(self._open.start, self._open.scores, self._open.attribution, self._open.count)
+        for chosen in np.array_split(ends, range(self._batch, len(ends), self._batch)):
+            self._add(sums, rows, first, chosen)
+        self._end = int(ends[-1]) + self._hop
+        found, self._open = sums.split(self._first_open())
+        return found
+
+    def flush(self) -> Scored:
+        """Return the rows that waited for later windows, and those that no window on the grid covers."""
+        covered = self._first_open() if self._open is None else self._open.stop
+        found = _NOTHING if self._open is None else self._open.split(covered)[0]
+        left = self._seen - covered
+        if self._tail is None or left == 0:
+            return found
+        scores, attribution = self._score(Block(pad_left(self._tail, self._window), np.zeros(1, dtype=np.intp)), left)
+        rest = Scored(scores[0].astype(np.float64), None if attribution is None else attribution[0].astype(np.float32))
+        return Scored.join([found, rest])
+
+    def _first_open(self) -> int:
+        """Return the first row that the next window on the grid scores."""
+        if self._mean or self._end == self._window:
+            return self._end - self._window
+        return self._end - self._hop
+
+    def _add(self, sums: _Sums, rows: FloatArray, first: int, ends: NDArray[np.intp]) -> None:
+        """Score the windows with these ends, and add them to the sums."""
+        start = int(ends[0]) - self._window
+        steps = self._window if self._mean or ends[0] == self._window else self._hop
+        block = Block(rows[start - first : int(ends[-1]) - first], ends - self._window - start)
+        scores, attribution = self._score(block, steps)
+        for number, end in enumerate(ends.tolist()):
+            own = steps if self._mean or end == self._window else self._hop
+            sums.add(
+                end - own,
+                scores[number, steps - own :],
+                None if attribution is None else attribution[number, steps - own :],
+            )
+
+
+class _Sums:
+    """Sums over windows of rows `[start, stop)`, and how many windows each row has."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start, self.stop = start, stop
+        self.count = np.zeros((stop - start, 1), dtype=np.int32)
+        self.scores = np.zeros((stop - start, 0))
+        self.attribution: FloatArray | None = None
+
+    def add(
+        self, first: int, scores: FloatArray, attribution: FloatArray | None, count: NDArray[np.int32] | int = 1
+    ) -> None:
+        """Add `(step, column)` scores and `(step, channel)` attribution of a window, from row `first` on."""
+        rows = slice(first - self.start, first - self.start + len(scores))
+        if not self.scores.size:
+            self.scores = np.zeros((self.stop - self.start, scores.shape[1]))
+            if attribution is not None:
+                self.attribution = np.zeros((self.stop - self.start, attribution.shape[1]), dtype=np.float32)
+        self.scores[rows] += scores
+        self.count[rows] += count
+        if self.attribution is not None and attribution is not None:
+            self.attribution[rows] += attribution
+
+    def split(self, row: int) -> tuple[Scored, _Sums | None]:
+        """Return the means of the rows before `row`, and the sums of the rest."""
+        final, rest = slice(None, row - self.start), slice(row - self.start, None)
+        kept = None
+        if row < self.stop:
+            kept = _Sums(row, self.stop)
+            attribution = None if self.attribution is None else self.attribution[rest]
+            kept.add(row, self.scores[rest], attribution, self.count[rest])
+        self.scores[final] /= self.count[final]  # in place: attribution has as many values as the series
+        if self.attribution is not None:
+            self.attribution[final] /= self.count[final]
+        return Scored(self.scores[final], None if self.attribution is None else self.attribution[final]), kept
+
+
+_NOTHING = Scored(np.empty((0, 1)))
 
 
 class WindowSampler:
-    """Training windows of several series, drawn without ever making an array of them all.
+    """Training windows of several series, copied only when they are drawn.
 
     Parameters
     ----------
     series
-        `(time, channel)` values of each series; those shorter than the window give none.
+        `(time, channel)` values of each series; shorter ones than the window have none.
     window, stride
         Rows of a window, and between the starts of two.
     """
@@ -165,8 +227,8 @@ class WindowSampler:
     def __len__(self) -> int:
         return int(self._bounds[-1])
 
-    def places(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
-        """Give the first row of each of these windows, all series being laid end to end."""
+    def first_rows(self, numbers: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Return the first row of each of these windows, counted over all series end to end."""
         which = np.searchsorted(self._bounds, numbers, side="right") - 1
         before = np.cumsum([0, *(len(values) for values in self.series)])
         return np.asarray(before[which] + (numbers - self._bounds[which]) * self.stride)

@@ -1,11 +1,12 @@
-"""NeuralDetector: a net over windows. A subclass writes the net, its loss and the errors that its score is made of."""
+"""NeuralDetector: a net over windows. A subclass writes the net, its loss and the errors that make its score."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.detectors.windowed import WindowDetector
 from patchad.model.progress import training_bar
+from patchad.model.randomness import seeded
 from patchad.model.training import Goal, Progress, TrainConfig, find_device, train
 
 Watch = Callable[[Progress], None]
@@ -37,6 +39,8 @@ class NeuralDetector(WindowDetector):
         Show a progress bar.
     """
 
+    learned: ClassVar[Mapping[str, Any] | None] = {"net_": nn.Module}
+
     max_steps: int | None = 400
     epochs: int | None = None
     batch_size: int = 64
@@ -48,33 +52,32 @@ class NeuralDetector(WindowDetector):
 
     @abstractmethod
     def _build(self, channels: int) -> nn.Module:
-        """Make the net for windows `(b, window_, channels)`; torch's generator is seeded."""
+        """Build the net for windows `(b, window_, channels)`; torch's generator is seeded."""
 
     @abstractmethod
     def _loss(self, net: Any, batch: Tensor) -> Tensor:
-        """Give the mean loss of scaled windows `(b, t, c)`; torch's generator is seeded."""
+        """Return the mean loss of scaled windows `(b, t, c)`; torch's generator is seeded."""
 
     def _errors(self, windows: Tensor) -> Tensor:
-        """Say how strange the points of scaled windows are to `net_`: `(b, t or 1, c or 1)`, not negative.
+        """Return how strange the points of scaled windows are to `net_`: `(b, t or 1, c or 1)`, non-negative.
 
-        Not needed where `_judge` is written instead.
-
-        The score is the mean over the last axis; where that has all channels, it is also the blame. A window's errors
-        must not depend on the other windows of the batch, nor on chance.
+        Not needed where `_judge` is written instead. The score is the mean over the last axis; where that has all
+        channels, it is also the attribution. A window's errors must depend neither on the other windows of the batch
+        nor on chance.
         """
         raise NotImplementedError
 
     def _goals(self, net: nn.Module) -> list[Goal]:
-        """Say what is trained by which loss; an adversary and its opponent have one each."""
+        """Return what is trained by which loss; an adversary and its opponent have one each."""
         return [Goal(list(net.parameters()), self._loss)]
 
     def _settle(self, known: WindowSampler) -> None:
-        """Learn what is left to learn from the train windows when `net_` is trained."""
+        """Learn what is left to learn from the train windows once `net_` is trained."""
 
     # -- what it inherits ------------------------------------------------------------------------------------------
 
     def observe(self, watch: Watch | None) -> Self:
-        """Have `watch` called after every training step of later fits, when `net_` can be looked at; None ends it.
+        """Call `watch` after every training step of later fits, when `net_` can be inspected; None ends it.
 
         Examples
         --------
@@ -91,10 +94,10 @@ class NeuralDetector(WindowDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """Trained numbers of the net."""
+        """Trained parameters of the net."""
         return sum(parameter.numel() for parameter in self.net_.parameters())
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         budget = TrainConfig(
             max_steps=self.max_steps,
             epochs=self.epochs,
@@ -104,14 +107,15 @@ class NeuralDetector(WindowDetector):
         seed = self._seed()
         self.net_ = self._new_net(seed)
         windows = WindowSampler(known, self.window_, self.stride)
-        devices = [self.device_] if self.device_.type == "cuda" else []
-        with training_bar(self.verbose) as show, torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+        goals = self._goals(self.net_)
+        # A goal that can be captured draws no random numbers, and needs no generator.
+        draws = not all(goal.capturable for goal in goals)
+        with training_bar(self.verbose) as show, seeded(seed, self.device_) if draws else nullcontext():
             self.history_: list[Progress] = train(
                 self.net_,
-                self._goals(self.net_),
+                goals,
                 windows,
-                WindowSampler(unseen, self.window_),
+                WindowSampler(held_out, self.window_),
                 self.scaler_,
                 budget,
                 seed=seed,
@@ -122,37 +126,26 @@ class NeuralDetector(WindowDetector):
 
     def _new_net(self, seed: int) -> nn.Module:
         self.device_ = find_device(self.device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed, torch.device("cpu")):
             net = self._build(len(self.channels_))
         return net.to(self.device_)
 
-    def _together(self) -> int:
+    def _batch(self) -> int:
         return 64 if self.device_.type == "cpu" else 2048  # more gain no speed on a CPU and cost memory
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         with torch.inference_mode():
             errors = self._errors(torch.from_numpy(windows).to(self.device_))[:, -steps:].cpu()
-        blame = errors.numpy() if explain and errors.shape[2] == windows.shape[2] else None
-        return errors.double().mean(-1).numpy(), blame
+        attribution = errors.numpy() if explain and errors.shape[2] == windows.shape[2] else None
+        return errors.double().mean(-1).numpy(), attribution
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, facts = super()._state()
-        weights = {f"net.{name}": value.detach().cpu().numpy() for name, value in self.net_.state_dict().items()}
-        return arrays | weights, facts
-
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
+    def _rebuild(self) -> None:
         self.net_ = self._new_net(seed=0)
-        weights = {
-            name.removeprefix("net."): torch.from_numpy(a) for name, a in arrays.items() if name.startswith("net.")
-        }
-        self.net_.load_state_dict(weights)
         self.net_.eval()
 
 
 def _each(*watches: Watch | None) -> Watch | None:
-    """Give one function that calls those that are there; None where none is."""
+    """Return one function that calls those that are given; None where none is."""
     present = [watch for watch in watches if watch is not None]
 
     def watch(progress: Progress) -> None:

@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from patchad._kernels.batching import (
-    MAX_GRAPH_VALUES,
-    batch_size_for_core,
-    batch_size_for_gpu,
-    micro_batch_size,
-    split_batch,
-)
-from patchad._kernels.cuda_graphs import GraphedFunction
+from patchad._kernels.batching import micro_batch_size
 from patchad._kernels.mixing import Activation
-from patchad._kernels.threads import parallel_map
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
+from patchad.data.stages import Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
-from patchad.data.windows import Block, Fold, Folder, blocks, shrink_window
+from patchad.data.windows import Block, Fold, WindowStage, shrink_window
+from patchad.detectors.backends.base import Backend
+from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError, UnsupportedError
 from patchad.model.distances import DistanceName
-from patchad.model.loss import Objective, ObjectiveConfig, evidence, loss
+from patchad.model.loss import Objective, ObjectiveConfig, loss
 from patchad.model.net import LayersMode, NetConfig, PatchADNet, ViewPooling
-from patchad.model.score import EMPHASIS, Score, ScoreRule
+from patchad.model.relations import Relations
+from patchad.model.score import Fusion, ScoreKind, ScoreRule
 from patchad.model.training import Goal
-from patchad.model.witnesses.memory import PARTS, Memory
+from patchad.model.witnesses import WITNESSES, Training, Witness
+from patchad.model.witnesses.discrepancy import Discrepancy
+from patchad.model.witnesses.memory import Memory
+from patchad.model.witnesses.residual import Residual
 
-Runtime = Callable[[FloatArray], tuple[FloatArray, ...]]
-"""What speaks in place of net and memory: residual, discrepancy and, where there is a memory, the distances to it."""
+Kind = TypeVar("Kind", bound=Witness)
+
 CALIBRATION_ROWS = 20_000
-"""Held-out rows at most that the scales of the witnesses are learned from."""
+"""Most held-out rows that the scales of the folded columns are learned from."""
 CALIBRATION_VALUES = 6_000_000
-"""Values of held-out windows at most that the scales of the score are learned from."""
+"""Most values of held-out windows that the scales of the witnesses are learned from."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PatchAD(NeuralDetector):
     """Multi-scale, patch-based MLP-Mixer with two views of each window, trained to agree.
 
-    Where the views disagree, or the window cannot be reconstructed, or nothing like it is remembered, something is
-    wrong.
+    Where the views disagree, the window cannot be reconstructed, or nothing like it was in train, something is wrong.
 
     Parameters
     ----------
@@ -74,17 +72,17 @@ class PatchAD(NeuralDetector):
     constraint
         Weight of the projected views in the loss, 0 to 1.
     score
-        `fused`: discrepancy of the views, residual of the reconstruction, and distances to the memory, of which the
-        two strongest count; or `discrepancy` or `residual` alone.
+        `fused`: discrepancy of the views, residual of the reconstruction and distances to the memory, of which the
+        two strongest count; `discrepancy` or `residual`: that alone.
     memory
-        Numbers that the memory of normal windows may hold, about; 0: none. Only the fused score looks at it.
+        Approximate memory size in values; 0 disables it. Only the fused score uses it.
     scaling
         `range`: a channel's spread is at least a fourth of its range, and a channel of two values counts a fifth, so
         that what seldom moves does not look wild when it does; `zscore`: the standard deviation alone.
     adapt
-        Rows of the past that say what is usual now: of what the fused score's witnesses have said for most of them only
-        the root counts, so that a plant that has changed for good does not alarm for ever; 0: never. At the start of a
-        series its first rows say it.
+        Rows of the past that define what is usual now: of the evidence that has lasted for most of them only the
+        square root counts in the fused score, so that a plant that has changed for good grows quieter; 0 disables it.
+        At the start of a series only its first rows are known.
     orientation
         1: a large discrepancy is strange; -1: a small one; None: as the objective trains it.
     smoothing
@@ -132,6 +130,7 @@ class PatchAD(NeuralDetector):
     """
 
     name = "patchad"
+    learned: ClassVar[Mapping[str, Any] | None] = {"patch_sizes_": tuple[int, ...], "rule_": ScoreRule}
 
     window: int = 60
     patch_sizes: tuple[int, ...] = (3, 5)
@@ -145,7 +144,7 @@ class PatchAD(NeuralDetector):
     objective: Objective = "agreement"
     distance: DistanceName = "kl"
     constraint: float = 0.2
-    score: Score = "fused"
+    score: ScoreKind = "fused"
     memory: int = 45_000
     scaling: Literal["range", "zscore"] = "range"
     adapt: int = 1000
@@ -162,7 +161,7 @@ class PatchAD(NeuralDetector):
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
-        """Give the detector with the settings of the paper; keywords change some of them.
+        """Return the detector with the settings of the paper; keywords change some of them.
 
         The paper does not state its training stride; it is 1 here. It trains on all of train, so nothing is held out.
         """
@@ -197,11 +196,12 @@ class PatchAD(NeuralDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """Trained numbers of the net, and those that the memory holds."""
-        return super().n_parameters_ + (0 if self.memory_ is None else self.memory_.size)
+        """Trained parameters of the net, and values stored by the memory."""
+        stored = sum(one.size for one in self.rule_.witnesses if isinstance(one, Memory))
+        return super().n_parameters_ + stored
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.memory < 0:
             raise InputError(f"memory={self.memory} is out of range; it must be 0 for none, or a number of values")
         if self.adapt < 0:
@@ -242,63 +242,71 @@ class PatchAD(NeuralDetector):
         return PatchADNet(self._net_config(self.window_, self.patch_sizes_))
 
     def _goals(self, net: nn.Module) -> list[Goal]:
-        self._asked = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
-        size = micro_batch_size(self.batch_size, self._values())
-        return [Goal(list(net.parameters()), self._loss, micro_batch=size, capturable=True)]
-
-    def _values(self) -> float:
-        """Give the values of both views of a window, at a usual patch size."""
-        places = sum(self.window_ // size + size for size in self.patch_sizes_) / len(self.patch_sizes_)
-        return places * len(self.channels_) * self.d_model
-
-    def _together(self) -> int:
-        if self.device_.type != "cpu":
-            return batch_size_for_gpu(self._values())
-        return 2 * torch.get_num_threads() * batch_size_for_core(self._values())
+        self._objective = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
+        config = self._net_config(self.window_, self.patch_sizes_)
+        micro_batch = micro_batch_size(self.batch_size, config.values)
+        return [Goal(list(net.parameters()), self._loss, micro_batch=micro_batch, capturable=True)]
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
-        return loss(net(batch), batch, self._asked)
+        return loss(net(batch), batch, self._objective)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
-        self.__dict__.pop("graph_", None)  # of an earlier fit
-        self.adapt_, self.emphasis_ = self.adapt, EMPHASIS
-        super()._learn(known, unseen)
-        self._remember(None)
-        self.rule_ = self._learn_rule(unseen or [v for v in known if len(v) >= self.window_])
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
+        super()._learn(known, held_out)
+        training = Training(
+            known=known,
+            held_out=held_out,
+            scaler=self.scaler_,
+            window=self.window_,
+            distance=self.distance,
+            orientation=self._orientation(),
+            memory=self.memory if self.score == "fused" else 0,
+            seed=self._seed(),
+        )
+        found = [kind.fit(training) for kind in WITNESSES.values()]
+        calibration = held_out or [values for values in known if len(values) >= self.window_]
+        self.rule_ = self._calibrated([one for one in found if one is not None], calibration)
+        self.backend_: Backend = self._torch_backend(self.rule_.witnesses)
         if self.score == "fused":
-            if self.memory:
-                size = {"window": self.window_, "values": self.memory, "seed": self._seed()}
-                self._remember(Memory.fit(known, self.scaler_, **size, held_out=unseen))
-            self._learn_witnesses(unseen or [v for v in known if len(v) >= self.window_])
+            self.rule_ = self.rule_.with_scale(self._folded(calibration))
 
-    def _remember(self, memory: Memory | None) -> None:
-        self.memory_ = None if memory is None else memory.to(self.device_)
-        self._replayed = GraphedFunction(self._said, warmup=2)  # what was recorded spoke without it
-
-    @property
-    def columns(self) -> int:
-        """Witnesses of the fused score, or the one score that is asked for."""
-        return 1 if self.score != "fused" else 2 + (0 if self.memory_ is None else PARTS)
-
-    def _learn_witnesses(self, held_out: Sequence[FloatArray]) -> None:
-        """Learn the scales of the witnesses from the newest rows of these series."""
-        folded: list[FloatArray] = []
-        left = CALIBRATION_ROWS
-        for values in reversed(held_out):
-            if left >= self.window_:
-                folded.append(self._folded(values[-left:], explain=False)[0])
-                left -= len(values)
-        self.rule_ = self.rule_.with_witnesses(np.concatenate(folded))
-
-    def _learn_rule(self, held_out: Sequence[FloatArray]) -> ScoreRule:
-        """Learn the scales of the score from windows taken evenly from these series."""
+    def _calibrated(self, witnesses: Sequence[Witness], held_out: Sequence[FloatArray]) -> ScoreRule:
+        """Learn the scales of the witnesses from windows taken evenly from these series."""
         most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
-        parts = [self._evidence(some, self.window_) for some in torch.split(windows, self._together())]
-        residuals, distances = (torch.cat(found).cpu().numpy() for found in zip(*parts, strict=True))
-        return ScoreRule.fit(self.score, self._sign(), residuals, distances, windows.numpy())
+        backend = self._torch_backend(witnesses)
+        names = tuple(one.name for one in witnesses if one.from_net)
+        parts = [backend.observe(some, self.window_, names) for some in torch.split(windows, backend.batch)]
+        observed = {name: torch.cat([part.observed[name] for part in parts]).cpu().numpy() for name in names}
+        calibrated = (one.calibrated(observed[one.name]) if one.from_net else one for one in witnesses)
+        relations = Relations.fit(windows.numpy().reshape(-1, windows.shape[-1]))
+        return ScoreRule(self.score, tuple(calibrated), relations, self.adapt)
+
+    def _torch_backend(self, witnesses: Sequence[Witness]) -> TorchBackend:
+        return TorchBackend(cast("PatchADNet", self.net_), witnesses, self.device_)
+
+    def _folded(self, series: Sequence[FloatArray]) -> FloatArray:
+        """Return the folded columns `(time, column)` of the newest rows of these series."""
+        folded: list[FloatArray] = []
+        left = CALIBRATION_ROWS
+        for values in reversed(series):
+            if left >= self.window_:
+                stage = self._window_stage(explain=False)
+                folded.append(Scored.join([stage.push(values[-left:]), stage.flush()]).scores)
+                left -= len(values)
+        return np.concatenate(folded)
 
     # -- score -----------------------------------------------------------------------------------------------------
+
+    @property
+    def backend(self) -> str:
+        """The name of the runtime that scores windows, `torch` or `onnx`."""
+        return self.backend_.name
+
+    def use_backend(self, backend: Backend) -> Self:
+        """Score with another runtime, as `patchad.load` does for `backend="onnx"`."""
+        check_is_fitted(self, "threshold_")
+        self.backend_ = backend
+        return self
 
     def set_orientation(self, orientation: Literal[1, -1] | None) -> Self:
         """Change which discrepancy is strange without another fit; only where it alone is the score."""
@@ -309,87 +317,65 @@ class PatchAD(NeuralDetector):
                 "score='discrepancy'"
             )
         self.orientation = orientation
-        if self._sign() != self.rule_.orientation:
-            self.rule_ = replace(self.rule_, orientation=self._sign())
+        witness = self._witness(Discrepancy)
+        if self._orientation() != witness.orientation:
+            turned = replace(witness, orientation=self._orientation())
+            others = (turned if one is witness else one for one in self.rule_.witnesses)
+            self.rule_ = replace(self.rule_, witnesses=tuple(others))
             self._set_scores(-self.train_scores_, self.held_out_)
         return self.set_threshold(self.threshold)
 
-    def _sign(self) -> int:
+    @property
+    def context(self) -> int | None:
+        """Rows before a row that its score can depend on: a window, what is smoothed, and what is adapted to."""
+        window = int(getattr(self, "window_", self.window))
+        adapted = self.adapt - 1 if self.score == "fused" and self.adapt else 0
+        return window + self.smoothing - 2 + adapted
+
+    def _orientation(self) -> int:
         return self.orientation or (1 if self.objective == "agreement" else -1)
 
-    def _said(self, windows: Tensor, steps: int, reconstruct: bool) -> tuple[Tensor, ...]:
-        return evidence(self.net_, self.memory_, windows, self.distance, steps, reconstruct=reconstruct)
+    def _witness(self, kind: type[Kind]) -> Kind:
+        return next(one for one in self.rule_.witnesses if isinstance(one, kind))
 
-    def _evidence(self, windows: Tensor, steps: int, *, reconstruct: bool = True) -> tuple[Tensor, ...]:
-        """Give the evidence of scaled windows `(b, t, c)`, a few of them at a time on each core."""
+    def _batch(self) -> int:
+        return self.backend_.batch
 
-        @torch.inference_mode()
-        def said(some: Tensor) -> tuple[Tensor, ...]:
-            say = self._replayed if len(some) * self._values() <= MAX_GRAPH_VALUES else self._said
-            return say(some, steps, reconstruct)
+    def _row_stages(self) -> tuple[Stage[Scored], ...]:
+        if self.score != "fused":
+            return super()._row_stages()
+        return (Fusion(self.rule_), TrailingMean(self.smoothing))
 
-        if self.device_.type != "cpu":
-            return said(windows.to(self.device_))
-        parts = parallel_map(said, split_batch(windows, self._values()))
-        return tuple(torch.cat(found) for found in zip(*parts, strict=True))
+    def _score_block(self, block: Block, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        windows = self.backend_.cut(self.scaler_(block.rows), block.starts)
+        evidence = self.backend_.observe(windows, steps, self.rule_.needed(explain=explain))
+        columns = self.rule_.columns(evidence).cpu().numpy()
+        return columns, self.rule_.attribution(evidence) if explain else None
 
-    def _cut(self, scaled: FloatArray, block: Block) -> Tensor:
-        """Cut windows where the net is: to a GPU rows travel once, not with every window that has them."""
-        rows, starts = (torch.from_numpy(a).to(self.device_) for a in (scaled, block.starts))
-        return rows[starts[:, None] + torch.arange(self.window_, device=self.device_)]
-
-    def _judge(self, windows: Any, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        windows, graph = torch.as_tensor(windows), getattr(self, "graph_", None)
-        if graph is not None and (steps <= self.hop_ or self.fold == "mean"):
-            found = tuple(torch.from_numpy(one[:, -steps:]) for one in graph(windows.cpu().numpy()))
-        else:
-            found = self._evidence(windows, steps, reconstruct=explain or self.score != "discrepancy")
-        columns = self.rule_.columns(*found).cpu().numpy()
-        if not explain:
-            return columns, None
-        residuals, distances, newest = (one.cpu().numpy() for one in (*found[:2], windows[:, -steps:]))
-        return columns, self.rule_.blame(residuals, distances, newest)
-
-    def _combine(self, folded: FloatArray) -> FloatArray:
-        return self.rule_.combine(folded, self.adapt_, self.emphasis_)
-
-    def _expect_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
-        """Reconstruct these rows, each by the first window that covers it; the band holds 99 % of held-out errors."""
-        window, hop = self.window_, self.hop_
+    def _expected_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
+        """Reconstruct these rows, by all windows that cover them; 99 % of held-out errors are within reach."""
+        window, hop, channels = self.window_, self.hop_, len(self.channels_)
         if len(series) < window:
             return None
-        # Windows are anchored at the start of the series: cut it where the first and the last one needed stand.
-        start = max(-(-(rows.start + 1 - window) // hop), 0) * hop
-        stop = min(start + window + max(-(-(rows.stop - start - window) // hop), 0) * hop, len(series))
-        values = series.values[start:stop]
-        middle, reach = (Folder(len(values), len(self.channels_), "newest") for _ in range(2))
-        for block in blocks(len(values), window, hop, self._together()):
+        # Windows are anchored at the start of the series: begin and end a whole number of hops from there.
+        start = max(min(rows.start - window, len(series) - window), 0) // hop * hop
+        values = series.values[start : max(rows.stop + window, start + window)]
+        reach = np.asarray(self._witness(Residual).by_channel.high)
+
+        def reconstruct(block: Block, steps: int) -> tuple[FloatArray, None]:
+            windows = torch.from_numpy(self.scaler_(block.rows))[
+                torch.from_numpy(block.starts)[:, None] + torch.arange(window)
+            ]
             with torch.inference_mode():
-                outputs = self.net_(self._cut(self.scaler_(values[block.rows]), block), project=False)
-                said = torch.stack([out.reconstruction for out in outputs]).mean(0).cpu().numpy()
-            middle.add(block, said)
-            reach.add(block, np.broadcast_to(self.rule_.residual.high, said.shape))
-        asked, scaler = slice(rows.start - start, rows.stop - start), self.scaler_
-        return middle.result()[asked] * scaler.spread + scaler.mean, reach.result()[asked] * scaler.spread
+                outputs = self.net_(windows.to(self.device_), project=False)
+                found = torch.stack([out.reconstruction[:, -steps:] for out in outputs]).mean(0).cpu().numpy()
+            return np.concatenate([found, np.broadcast_to(reach[-steps:], found.shape)], axis=2), None
 
-    def use_graph(self, graph: Runtime) -> Self:
-        """Score with an exported graph, as `patchad.detectors.backends.onnx` makes it, in place of net and memory."""
-        self.graph_ = graph
-        return self
+        stage = WindowStage(window, hop, "mean", self._batch(), reconstruct)
+        found = Scored.join([stage.push(values), stage.flush()]).scores[rows.start - start : rows.stop - start]
+        scale = self.scaler_
+        return found[:, :channels] * scale.spread + scale.mean, found[:, channels:] * scale.spread
 
-    # -- file ------------------------------------------------------------------------------------------------------
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, facts = super()._state()
-        facts |= {"patch_sizes": list(self.patch_sizes_), "orientation": self.rule_.orientation}
-        facts |= {"adapt": self.adapt_, "emphasis": self.emphasis_}
-        memory = {} if self.memory_ is None else self.memory_.to_arrays()
-        return arrays | self.rule_.to_arrays() | memory, facts
-
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        self.patch_sizes_ = tuple(facts["patch_sizes"])
-        # Files from before there were these score as they did.
-        self.adapt_, self.emphasis_ = facts.get("adapt", 0), facts.get("emphasis", 1.0)
-        self.rule_ = ScoreRule.from_arrays(self.score, facts["orientation"], arrays)
-        super()._restore(arrays, facts)
-        self._remember(Memory.from_arrays(arrays))
+    def _rebuild(self) -> None:
+        super()._rebuild()
+        self.backend_ = self._torch_backend(self.rule_.witnesses)

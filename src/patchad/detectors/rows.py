@@ -1,27 +1,59 @@
-"""RowDetector: judge rows one by one, or beside the few before them. A subclass writes `_learn` and `_judge`."""
+"""RowDetector: score rows one by one, or beside the few before them. A subclass writes `_learn` and `_judge`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
+from patchad.data.stages import Immediate, Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.detectors.base import Detector
 
-ROWS_TOGETHER = 10_000
+CHUNK_ROWS = 10_000
+"""Rows that are scaled and scored together."""
+
+
+class RowStage(Immediate):
+    """Score rows beside the `context` rows before them.
+
+    Parameters
+    ----------
+    context
+        Rows before a row that its score needs.
+    score
+        From consecutive rows to their scores and attribution; those of the first `context` rows are ignored, except at
+        the start of the segment.
+    """
+
+    def __init__(self, context: int, score: Callable[[FloatArray], Scored]) -> None:
+        self._context, self._score = context, score
+        self._before: FloatArray | None = None
+
+    def push(self, rows: FloatArray) -> Scored:
+        """Return the scores of all rows."""
+        parts = [self._push(rows[first : first + CHUNK_ROWS]) for first in range(0, len(rows), CHUNK_ROWS)]
+        return Scored.join(parts) if parts else Scored(np.empty(0))
+
+    def _push(self, rows: FloatArray) -> Scored:
+        both = rows if self._before is None else np.concatenate([self._before, rows])
+        known = len(both) - len(rows)
+        self._before = both[max(len(both) - self._context, 0) :].copy() if self._context else None
+        found = self._score(both)
+        return Scored(found.scores[known:], None if found.attribution is None else found.attribution[known:])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RowDetector(Detector):
-    """A detector that looks at z-scored rows."""
+    """A detector of scaled rows."""
 
-    context: ClassVar[int] = 0
+    learned: ClassVar[Mapping[str, Any] | None] = {"scaler_": ZScore}
+    reach: ClassVar[int] = 0
     """Rows before a row that its score needs."""
 
     @abstractmethod
@@ -30,25 +62,24 @@ class RowDetector(Detector):
 
     @abstractmethod
     def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        """Score scaled rows `(time, channel)`; give the blame of each channel, not negative, if asked for and known."""
+        """Score scaled rows `(time, channel)`; return the non-negative attribution too, if requested and known."""
+
+    @property
+    def context(self) -> int | None:
+        """Rows before a row that its score can depend on."""
+        return self.reach
 
     def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
         known = [series.values[:tail] for series, tail in zip(train, tails, strict=True)]
         self.scaler_ = ZScore.fit(known)
         self._learn(np.concatenate([self.scaler_(values) for values in known]))
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        scores = np.empty(len(series))
-        blame = np.zeros(series.values.shape, dtype=np.float32) if explain else None
-        for first in range(0, len(series), ROWS_TOGETHER):
-            before = min(first, self.context)
-            part = slice(first, first + ROWS_TOGETHER)
-            rows = self.scaler_(series.values[first - before : part.stop])
-            judged, blamed = self._judge(rows, explain=explain)
-            scores[part] = judged[before:]
-            if blame is not None and blamed is not None:
-                blame[part] = blamed[before:]
-        return scores, blame
+    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
+        def score(rows: FloatArray) -> Scored:
+            scores, attribution = self._judge(self.scaler_(rows), explain=explain)
+            return Scored(scores, None if attribution is None else attribution.astype(np.float32))
+
+        return RowStage(self.reach, score)
 
     def _sample(self, rows: FloatArray, most: int) -> FloatArray:
         """Take at most `most` rows, evenly."""

@@ -1,28 +1,30 @@
-"""WindowDetector: judge windows, and give every row one score. A subclass writes `_learn` and `_judge`."""
+"""WindowDetector: score windows, fold them into rows. A subclass writes `_learn` and `_judge`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
+from patchad.data.stages import Chain, Map, Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
-from patchad.data.windows import Block, Fold, Folder, WindowSampler, blocks, pad_left, trailing_mean, views
-from patchad.detectors.base import Detector
+from patchad.data.windows import Block, Fold, WindowSampler, WindowStage, views
+from patchad.detectors.base import CHUNK_ROWS, Detector
 from patchad.errors import InputError
 
 STORED_WINDOWS = 20_000
-"""Windows at most that are scored in `fit` to keep the scores of train."""
+"""Most windows that `fit` scores to store the scores of train."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class WindowDetector(Detector):
-    """A detector that looks at z-scored windows of the series.
+    """A detector of scaled windows of the series.
 
     Parameters
     ----------
@@ -38,6 +40,8 @@ class WindowDetector(Detector):
         Rows between the starts of two training windows.
     """
 
+    learned: ClassVar[Mapping[str, Any] | None] = {"scaler_": ZScore, "window_": int, "hop_": int}
+
     window: int = 100
     hop: int = 1
     fold: Fold = "newest"
@@ -47,39 +51,33 @@ class WindowDetector(Detector):
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
-        """Learn from series `(time, channel)`, not scaled yet; `unseen` is held out, for stopping and scales only."""
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
+        """Learn from unscaled series `(time, channel)`; `held_out` is for stopping and scales only."""
 
     @abstractmethod
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        """Judge scaled windows `(b, t, c)`.
+        """Score scaled windows `(b, t, c)`.
 
         Returns
         -------
-        Scores `(b, step)` of the newest `steps` points, or `(b, 1)` where one score stands for all, or several,
-        `(b, step, column)`, that `_combine` makes one of; and the blame of each channel, `(b, step or 1, c)`, not
-        negative, or None if not asked for or not known.
+        Scores `(b, step)` of the newest `steps` points, or `(b, 1)` where one score stands for all; and the
+        attribution, `(b, step or 1, c)`, non-negative, or None if not requested or not known.
         """
 
-    @property
-    def columns(self) -> int:
-        """Scores that `_judge` gives for a point."""
-        return 1
-
-    def _combine(self, folded: FloatArray) -> FloatArray:
-        """Make one score of each row of the folded ones, `(time, column)`."""
-        return folded[:, 0]
+    def _row_stages(self) -> tuple[Stage[Scored], ...]:
+        """Return the stages from folded columns `(time, column)` to scores `(time,)`."""
+        return (Map(lambda columns: columns[:, 0]), TrailingMean(self.smoothing))
 
     def _scaler(self, known: list[FloatArray]) -> ZScore:
-        """Say how values are scaled, from the rows that are learned from."""
+        """Fit the scale of the values on the rows that are learned from."""
         return ZScore.fit(known)
 
     def _shrink(self, most: int) -> None:
-        """Take a window of at most `most` rows; a subclass whose window must have some form says which."""
+        """Choose a window of at most `most` rows; a subclass whose window needs a certain form overrides this."""
         self.window_ = min(self.window, most)
 
-    def _together(self) -> int:
-        """Give how many windows `_judge` gets at once."""
+    def _batch(self) -> int:
+        """Return how many windows are scored together."""
         return 256
 
     # -- what it inherits ------------------------------------------------------------------------------------------
@@ -93,8 +91,13 @@ class WindowDetector(Detector):
         window = getattr(self, "window_", self.window)
         return window - 1 if self.fold == "mean" else min(self.hop, window) - 1
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    @property
+    def context(self) -> int | None:
+        """Rows before a row that its score can depend on."""
+        return int(getattr(self, "window_", self.window)) + self.smoothing - 2
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in ("window", "smoothing", "stride"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
@@ -119,18 +122,18 @@ class WindowDetector(Detector):
         return share
 
     def _shape(self) -> str:
-        """Describe the window that was taken."""
+        """Describe the window that was chosen."""
         return str(self.window_)
 
     def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
         known = [series.values[:tail] for series, tail in zip(train, tails, strict=True)]
-        # A held-out window may reach back into rows that were trained on; what it is judged by is its own end.
-        unseen = [
+        # A held-out window may reach back into rows that were trained on; it is judged by its own end.
+        held_out = [
             series.values[max(tail - self.window_, 0) :] if tail < len(series) else series.values[:0]
             for series, tail in zip(train, tails, strict=True)
         ]
         self.scaler_ = self._scaler(known)
-        self._learn(known, [values for values in unseen if len(values) >= self.window_])
+        self._learn(known, [values for values in held_out if len(values) >= self.window_])
 
     def _scaled_windows(self, series: Sequence[FloatArray], most: int) -> FloatArray:
         """Take at most `most` windows evenly from these series, `stride` rows apart or more; scaled, `(b, t, c)`."""
@@ -141,50 +144,27 @@ class WindowDetector(Detector):
     def _stored_rows(self) -> int:
         return STORED_WINDOWS * self.hop_
 
-    def _cut(self, scaled: FloatArray, block: Block) -> Any:
-        """Give the windows of a block of scaled rows, as `_judge` takes them."""
-        return np.ascontiguousarray(views(scaled, self.window_)[block.starts])
+    def _chunks(self, length: int) -> Iterator[slice]:
+        """Cut a segment so that every chunk completes whole batches of windows."""
+        batch = self._batch() * self.hop_
+        rows = max(CHUNK_ROWS // batch, 1) * batch
+        stop = self.window_ - self.hop_ + rows
+        yield slice(0, stop)
+        for first in range(stop, length, rows):
+            yield slice(first, first + rows)
 
-    def _judged(self, values: FloatArray, *, explain: bool) -> Iterator[tuple[Block, FloatArray, FloatArray | None]]:
-        """Judge all windows of a series, block by block."""
-        for block in blocks(len(values), self.window_, self.hop_, self._together()):
-            windows = self._cut(self.scaler_(values[block.rows]), block)
-            steps = self.window_ if self.fold == "mean" else int(block.fresh.max())
-            scores, blame = self._judge(windows, steps, explain=explain)
-            shape = (len(windows), steps)
-            blamed = None if blame is None else np.broadcast_to(blame, (*shape, blame.shape[2]))
-            yield block, scores if scores.ndim == 3 else np.broadcast_to(scores, shape)[..., None], blamed
+    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
+        return Chain(self._window_stage(explain=explain), *self._row_stages())
 
-    def _folded(self, values: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        """Give what the windows of a series say of each row: `(time, column)` scores, `(time, channel)` blame."""
-        rows = len(values)
-        values = pad_left(values, self.window_)
-        folded = Folder(len(values), self.columns, self.fold)
-        blamed = Folder(len(values), len(self.channels_), self.fold, np.float32) if explain else None
-        for block, scores, blame in self._judged(values, explain=explain):
-            folded.add(block, scores)
-            if blame is None:
-                blamed = None  # not asked for, or the detector does not tell channels apart
-            elif blamed is not None:
-                blamed.add(block, blame)
-        return folded.result()[-rows:], None if blamed is None else blamed.result()[-rows:]
+    def _window_stage(self, *, explain: bool) -> WindowStage:
+        score = partial(self._score_block, explain=explain)
+        return WindowStage(self.window_, self.hop_, self.fold, self._batch(), score)
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        folded, found = self._folded(series.values, explain=explain)
-        smooth = trailing_mean(self._combine(folded), self.smoothing)
-        if found is None:
-            return smooth, None
-        if self.smoothing > 1:
-            for channel in range(found.shape[1]):  # a channel at a time: no second (time, channel) array
-                found[:, channel] = trailing_mean(found[:, channel], self.smoothing)
-        return smooth, found
-
-    # -- file ------------------------------------------------------------------------------------------------------
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, facts = super()._state()
-        return arrays, facts | {"window": self.window_, "hop": self.hop_}
-
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        self.window_, self.hop_ = facts["window"], facts["hop"]
+    def _score_block(self, block: Block, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Score the newest steps of the windows of a block: `(window, step, column)`, `(window, step, channel)`."""
+        windows = np.ascontiguousarray(views(self.scaler_(block.rows), self.window_)[block.starts])
+        scores, attribution = self._judge(windows, steps, explain=explain)
+        shape = (len(windows), steps)
+        if attribution is not None:
+            attribution = np.broadcast_to(attribution, (*shape, attribution.shape[2]))
+        return np.broadcast_to(scores, shape)[..., None], attribution

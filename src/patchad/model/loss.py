@@ -5,18 +5,18 @@ Axes: c channel (one when the views are pooled), n patch, p step in the patch, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from patchad._kernels.cuda_graphs import parallel_calls
 from patchad.errors import InputError, listed
-from patchad.model.distances import DISTANCES, DistanceName, discrepancy
+from patchad.model.distances import DISTANCES, DistanceName
 from patchad.model.net import ScaleOutput
 
 Objective = Literal["agreement", "adversarial"]
@@ -85,30 +85,3 @@ def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
     inter_projected, intra_projected = distance.summary(out.inter_projected), turned(out.intra_projected)
     constraint = contrast(inter_projected, intra) + contrast(inter, intra_projected)
     return (1 - c) * contrast(inter, intra) + c * constraint
-
-
-def residual(outputs: Sequence[ScaleOutput], target: Tensor, steps: int | None = None) -> Tensor:
-    """Give the absolute error of the mean reconstruction of all scales at the newest steps: `(b, t, c)`."""
-    newest = slice(None if steps is None else -steps, None)
-    reconstruction = torch.stack([out.reconstruction[:, newest] for out in outputs]).mean(0)
-    return (target[:, newest] - reconstruction).abs()
-
-
-def evidence(
-    net: nn.Module,
-    memory: Callable[[Tensor], Tensor] | None,
-    windows: Tensor,
-    distance: DistanceName,
-    steps: int,
-    *,
-    reconstruct: bool = True,
-) -> tuple[Tensor, ...]:
-    """Give what a score is made of, for the newest steps of scaled windows `(b, t, c)`.
-
-    Residuals `(b, step, channel)`, without a channel where the reconstruction is not asked for; distances of the views
-    `(b, step, channel or 1)`; and, where there is a memory, the distances to it, `(b, step, part)`.
-    """
-    outputs = net(windows, project=False, reconstruct=reconstruct)
-    missed = residual(outputs, windows, steps) if reconstruct else windows.new_empty((len(windows), steps, 0))
-    found = missed, discrepancy(outputs, distance, steps)
-    return found if memory is None else (*found, memory(windows)[:, -steps:])

@@ -47,6 +47,12 @@ class NetConfig:
     positional_embedding: bool
     projection: bool
 
+    @property
+    def values(self) -> float:
+        """Values of both views of a window, at a usual patch size: what a batch size is chosen by."""
+        positions = sum(self.window // size + size for size in self.patch_sizes) / len(self.patch_sizes)
+        return positions * self.channels * self.d_model
+
     def __post_init__(self) -> None:
         for name in ("window", "d_model", "layers"):
             if getattr(self, name) < 1:

@@ -1,11 +1,10 @@
-"""Channels that go together, and how far a row breaks that: what makes the partner of a faulty channel visible.
+"""Relations: channels that correlate in train, and how far a row breaks that.
 
-A net that blames the channel it cannot reconstruct is right, and says nothing of what that channel fell out with.
+The channel that cannot be reconstructed is the faulty one; its broken relations also name what it fell out with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from patchad.data.scaling import TailScale
 from patchad.data.table import FloatArray
 
 PARTNERS = 3
-"""Partners of each channel at most, those that go with it most closely."""
+"""Most partners of a channel, those that correlate with it most."""
 LEAST_CORRELATION = 0.5
 """Absolute correlation under which two channels are no partners."""
 MOST_ROWS = 20_000
@@ -33,7 +32,7 @@ class Relations:
     >>> rng = np.random.default_rng(0)
     >>> flow, heat = rng.standard_normal((2, 500))
     >>> relations = Relations.fit(np.column_stack([flow, flow + 0.1 * rng.standard_normal(500), heat]))
-    >>> relations.pairs.tolist(), relations.blame(np.array([[1.0, -1.0, 9.0]])).round().tolist()
+    >>> relations.pairs.tolist(), relations.attribution(np.array([[1.0, -1.0, 9.0]])).round().tolist()
     ([[0, 1]], [[25.0, 25.0, 0.0]])
     """
 
@@ -42,7 +41,7 @@ class Relations:
     correlation: FloatArray
     """(pair,), of the two in train, -1 to 1."""
     apart: TailScale
-    """Of the distance of the two in train, (pair,); the second is turned around where the correlation is negative."""
+    """Of the distance of the two in train, (pair,); the second is negated where the correlation is negative."""
     unit: FloatArray
     """(channel,), the deviation of each channel, by which values are divided first."""
 
@@ -67,36 +66,16 @@ class Relations:
 
     @classmethod
     def none(cls) -> Relations:
-        """Give no relation at all."""
+        """Return no relation at all."""
         return cls(np.empty((0, 2), np.int64), np.empty(0), TailScale(np.empty(0), np.empty(0)), np.ones(1))
 
-    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Give what was learned by name, for a file."""
-        return {
-            "relations.pairs": self.pairs,
-            "relations.correlation": self.correlation,
-            "relations.median": self.apart.median,
-            "relations.spread": self.apart.spread,
-            "relations.unit": self.unit,
-        }
+    def attribution(self, values: FloatArray) -> FloatArray:
+        """Return how far each channel is from its partners: scaled `(..., channel)` in, the same shape out.
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> Relations:
-        """Take back what `to_arrays` gave; a file from before relations has none."""
-        if "relations.pairs" not in arrays:
-            return cls.none()
-        apart = TailScale(arrays["relations.median"], arrays["relations.spread"])
-        unit = arrays.get("relations.unit", np.ones(1))  # older files have z-scores, whose unit is one
-        return cls(arrays["relations.pairs"].astype(np.int64), arrays["relations.correlation"], apart, unit)
-
-    def blame(self, values: FloatArray) -> FloatArray:
-        """Say how far each channel is from its partners: z-scored `(..., channel)` in, the same shape out.
-
-        Both channels of a pair get how far they are further apart than usual, times their squared correlation.
+        Both channels of a pair get how much further apart they are than usual, times their squared correlation.
         """
-        blame = np.zeros(values.shape)
         if len(self.pairs) == 0:
-            return blame
+            return np.zeros(values.shape)
         broken = (
             np.maximum(self.apart(_apart(values / self.unit, self.pairs, self.correlation)), 0) * self.correlation**2
         )
@@ -110,7 +89,7 @@ def _apart(values: FloatArray, pairs: NDArray[np.int64], correlation: FloatArray
 
 
 def _correlation(rows: FloatArray) -> FloatArray:
-    """Give `(channel, channel)` correlations, 0 for a channel that never moves and for a channel with itself."""
+    """Return `(channel, channel)` correlations; 0 for a channel that never moves, and on the diagonal."""
     centred = rows - rows.mean(axis=0)
     size = np.sqrt(np.square(centred).mean(axis=0))
     scaled = np.divide(centred, size, out=np.zeros_like(centred), where=size > 1e-9)

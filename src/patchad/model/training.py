@@ -232,7 +232,7 @@ def _on_device(windows: WindowSampler, scale: Scaler, device: torch.device) -> C
     steps = torch.arange(windows.window, device=device)
 
     def draw(chosen: NDArray[np.intp]) -> Tensor:
-        first = torch.from_numpy(windows.places(chosen)).to(device, non_blocking=True)
+        first = torch.from_numpy(windows.first_rows(chosen)).to(device, non_blocking=True)
         return rows[first[:, None] + steps]
 
     return draw

@@ -64,33 +64,6 @@ class Expectation:
     """(time, channel), how far from there a normal value may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Yardstick:
-    """The scores of held-out train, in two numbers: what severity is measured with."""
-
-    middle: float
-    """Median score."""
-    highest: float
-
-    @classmethod
-    def fit(cls, scores: FloatArray) -> Yardstick:
-        """Measure the finite scores."""
-        finite = scores[np.isfinite(scores)]
-        return cls(float(np.median(finite)), float(finite.max()))
-
-    def severity(self, score: float) -> float:
-        """Give 0 to 100 for a score.
-
-        Examples
-        --------
-        >>> [Yardstick(middle=1.0, highest=2.0).severity(score) for score in (1.5, 2.0, 3.0, 11.0)]
-        [0.0, 0.0, 50.0, 90.0]
-        """
-        reach = max(self.highest - self.middle, 1e-12)
-        distance = (score - self.middle) / reach
-        return round(100 * (1 - 1 / distance), 6) if distance > 1 else 0.0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Detection:
     """The result of `detect`: one value per row, and the events."""
@@ -153,56 +126,6 @@ class Detection:
 
         write_whole({Path(path): render_page([Chapter.of("", self, labels)])})
         return Path(path)
-
-
-def find_events(
-    scores: FloatArray,
-    levels: FloatArray,
-    alarms: BoolArray,
-    contributions: FloatArray,
-    channels: tuple[str, ...],
-    yardstick: Yardstick,
-    *,
-    index: NDArray[np.generic] | None = None,
-    min_duration: int = 1,
-    merge_gap: int = 0,
-) -> tuple[Event, ...]:
-    """Turn alarms into events.
-
-    Runs of alarms at most `merge_gap` rows apart become one event; events under `min_duration` rows are left out. A
-    channel's share is its mean contribution over the alarms, weighted by how far the score is over the level.
-
-    Examples
-    --------
-    >>> scores = np.array([0.0, 3.0, 5.0, 0.0])
-    >>> shares = np.array([[0.2, 0.8]] * 4)
-    >>> events = find_events(scores, np.ones(4), scores > 1, shares, ("flow", "heat"), Yardstick(0, 1))
-    >>> [(event.start, event.stop, event.peak, event.channels[0][0]) for event in events]
-    [(1, 3, 2, 'heat')]
-    """
-    events = []
-    for start, stop in alarm_runs(alarms, merge_gap):
-        if stop - start < min_duration:
-            continue
-        rows = np.arange(start, stop)[alarms[start:stop]]
-        peak = int(rows[np.argmax(scores[rows])])
-        weights = scores[rows] - levels[rows]
-        shares = weights @ contributions[rows]
-        shares = shares / shares.sum() if shares.sum() > 0 else shares
-        order = np.argsort(-shares, kind="stable")
-        events.append(
-            Event(
-                start=int(start),
-                stop=int(stop),
-                peak=peak,
-                peak_score=float(scores[peak]),
-                severity=yardstick.severity(float(scores[peak])),
-                channels=tuple((channels[i], float(shares[i])) for i in order if shares[i] > 0),
-                start_time=None if index is None else index[start],
-                stop_time=None if index is None else index[stop - 1],
-            )
-        )
-    return tuple(events)
 
 
 def by_severity(events: Sequence[Event]) -> list[int]:

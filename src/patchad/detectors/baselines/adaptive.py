@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from patchad.data.series import Series
+from patchad.data.stages import Stage
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.detectors.neural import NeuralDetector
@@ -51,7 +52,7 @@ class M2N2(NeuralDetector):
     """
 
     name = "m2n2"
-    kept: ClassVar[tuple[str, ...]] = ("largest_normal_",)
+    learned: ClassVar[Mapping[str, Any] | None] = {"largest_normal_": np.ndarray}
 
     window: int = 12
     hop: int = 12
@@ -61,8 +62,8 @@ class M2N2(NeuralDetector):
     adaptation_rate: float = 1e-3
     normal: float = 0.95
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in ("memory", "normal"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name}={getattr(self, name)} is out of range; it is a share from 0 to 1")
@@ -87,12 +88,17 @@ class M2N2(NeuralDetector):
             rows = (self.net_(windows) - windows).square().mean(-1)
         self.largest_normal_ = float(np.quantile(rows.cpu().numpy(), self.normal))
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        walker = copy.copy(self)  # what adapts lives as long as this call
+    @property
+    def context(self) -> None:
+        """None: the weights adapt along the series."""
+        return
+
+    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
+        walker = copy.copy(self)  # what adapts belongs to one segment
         walker.net_ = copy.deepcopy(self.net_)
         walker.descent_ = torch.optim.SGD(walker.net_.parameters(), lr=self.adaptation_rate)
         walker.average_ = torch.zeros(len(self.channels_), device=self.device_)
-        return super(M2N2, walker)._score(series, explain=explain)
+        return super(M2N2, walker)._scorer(explain=explain)
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         with torch.enable_grad():

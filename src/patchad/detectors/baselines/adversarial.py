@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -26,14 +26,14 @@ ROUND = 250
 class RangedDetector(NeuralDetector):
     """A detector whose net sees each channel between its least and its greatest value of train, 0 to 1."""
 
-    kept: ClassVar[tuple[str, ...]] = ("low_", "span_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"low_": np.ndarray, "span_": np.ndarray}
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         filled = [values for values in known if len(values)]
         least, greatest = (np.array([edge(v, axis=0) for v in filled]) for edge in (np.min, np.max))
         self.low_, high = self.scaler_(np.stack([least.min(axis=0), greatest.max(axis=0)]))
         self.span_ = np.where(high > self.low_, high - self.low_, 1.0).astype(np.float32)
-        super()._learn(known, unseen)
+        super()._learn(known, held_out)
 
     def _ranged(self, windows: Tensor) -> Tensor:
         low, span = (torch.from_numpy(a).to(windows.device) for a in (self.low_, self.span_))

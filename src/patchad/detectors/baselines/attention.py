@@ -260,8 +260,8 @@ class DCdetector(NeuralDetector):
     temperature: float = 50.0
     follows: Literal["code", "paper"] = "code"
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if not self.patch_sizes or any(size < 1 or self.window % size for size in self.patch_sizes):
             raise InputError(
                 f"window={self.window} must be a multiple of every patch size, got patch_sizes={self.patch_sizes}"
@@ -270,8 +270,8 @@ class DCdetector(NeuralDetector):
     def _shrink(self, most: int) -> None:
         self.window_, _ = shrink_window(most, self.window, self.patch_sizes)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
-        super()._learn(known, unseen if self.follows == "paper" else [])
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
+        super()._learn(known, held_out if self.follows == "paper" else [])
 
     def _build(self, channels: int) -> nn.Module:  # noqa: ARG002 - channels share one net
         sizes = tuple(size for size in self.patch_sizes if self.window_ % size == 0) or (1,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -140,7 +140,11 @@ class DAGMM(NeuralDetector):
     """
 
     name = "dagmm"
-    kept: ClassVar[tuple[str, ...]] = ("weight_", "mean_", "covariance_")
+    learned: ClassVar[Mapping[str, Any] | None] = {
+        "weight_": np.ndarray,
+        "mean_": np.ndarray,
+        "covariance_": np.ndarray,
+    }
 
     window: int = 10
     batch_size: int = 256

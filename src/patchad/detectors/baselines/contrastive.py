@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor, nn
 from torch.nn import functional
 
-from patchad.data.series import Series
+from patchad.data.stages import Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.data.windows import Fold, WindowSampler
 from patchad.detectors.baselines.injection import between, either, some_channels
@@ -96,8 +96,8 @@ class NCAD(NeuralDetector):
     kernel: int = 5
     code: int = 32
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_two_parts(self.window)
 
     def _before(self) -> int:
@@ -173,8 +173,8 @@ class TSCP2(NeuralDetector):
         """Rows that a verdict waits for: the rest of the future half of the window, and hop - 1."""
         return super().delay + (self._future() - 1 if self.fold == "newest" else 0)
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_two_parts(self.window)
 
     def _future(self) -> int:
@@ -196,13 +196,35 @@ class TSCP2(NeuralDetector):
         past, future = self._codes(self.net_, windows)
         return (1 - (past * future).sum(-1)).clamp_min(0)[:, None, None]
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        """Move each score to the row where its future begins; the last rows, whose future is to come, keep the last."""
-        scores, blame = super()._score(series, explain=explain)
-        if self.fold == "newest":
-            later = self._future() - 1
-            scores = np.pad(scores, (0, later), mode="edge")[later:]
-        return scores, blame
+    def _row_stages(self) -> tuple[Stage[Scored], ...]:
+        moved = (Advance(self._future() - 1),) if self.fold == "newest" else ()
+        return (*super()._row_stages(), *moved)
+
+
+class Advance:
+    """Move every score some rows ahead; the last rows of a segment keep its last score.
+
+    Examples
+    --------
+    >>> ahead = Advance(1)
+    >>> ahead.push(Scored(np.array([1.0, 2.0]))).scores.tolist(), ahead.flush().scores.tolist()
+    ([2.0], [2.0])
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._seen, self._last = 0, 0.0
+
+    def push(self, rows: Scored) -> Scored:
+        """Return the scores without the first ones of the segment."""
+        skipped = max(self._rows - self._seen, 0)
+        self._seen += len(rows)
+        self._last = float(rows.scores[-1]) if len(rows) else self._last
+        return Scored(rows.scores[skipped:])
+
+    def flush(self) -> Scored:
+        """Repeat the last score."""
+        return Scored(np.full(min(self._rows, self._seen), self._last))
 
 
 class PatchEncoder(nn.Module):
@@ -260,7 +282,7 @@ class PaAno(NeuralDetector):
     """
 
     name = "paano"
-    kept: ClassVar[tuple[str, ...]] = ("bank_",)
+    learned: ClassVar[Mapping[str, Any] | None] = {"bank_": np.ndarray}
 
     window: int = 64
     hop: int = 4
@@ -277,9 +299,9 @@ class PaAno(NeuralDetector):
     def _build(self, channels: int) -> nn.Module:
         return PatchEncoder(channels, self.widths)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         patch, self.window_ = self.window_, 2 * self.window_  # trained on a patch together with the one before it
-        super()._learn(known, unseen)
+        super()._learn(known, held_out)
         self.window_ = patch
 
     def _loss(self, net: PatchEncoder, batch: Tensor) -> Tensor:

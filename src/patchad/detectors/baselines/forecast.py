@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 from torch.nn.utils.parametrizations import weight_norm
 
-from patchad.data.series import Series
+from patchad.data.stages import Immediate, Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError
@@ -122,8 +122,8 @@ class LSTMRNN(NeuralDetector):
     learning_rate: float = 5e-3
     hidden: int = 64
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.window < 2:
             raise InputError(f"window={self.window} is too small; a row and the one to foretell are needed, 2 at least")
 
@@ -180,8 +180,8 @@ class LSTM(LSTMRNN):
     horizon: int = 10
     span: int = 105
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in ("horizon", "span"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
@@ -189,25 +189,43 @@ class LSTM(LSTMRNN):
     def _build(self, channels: int) -> nn.Module:
         return _LSTMNet(channels, self.hidden, self.layers, min(self.horizon, self.window_ - 1), self.dropout)
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        scores, blame = super()._score(series, explain=explain)
-        if blame is not None:
-            for channel in range(blame.shape[1]):  # a channel at a time: no second (time, channel) array
-                blame[:, channel] = exponential_mean(blame[:, channel], self.span)
-        return exponential_mean(scores, self.span), blame
+    @property
+    def context(self) -> None:
+        """None: the exponentially weighted mean forgets nothing."""
+        return
+
+    def _row_stages(self) -> tuple[Stage[Scored], ...]:
+        return (*super()._row_stages(), ExponentialMean(self.span))
 
 
-def exponential_mean(values: FloatArray, span: int) -> FloatArray:
-    """Average each `(time,)` value with all before it, whose weights fall exponentially with their age.
+class ExponentialMean(Immediate):
+    """Average scores and attribution with all rows before, whose weights fall exponentially with their age.
 
     Examples
     --------
-    >>> exponential_mean(np.array([0.0, 3.0]), span=3).tolist()
-    [0.0, 2.0]
+    >>> mean = ExponentialMean(span=3)
+    >>> mean.push(Scored(np.array([0.0]))).scores.tolist(), mean.push(Scored(np.array([3.0]))).scores.tolist()
+    ([0.0], [2.0])
     """
-    keep = 1 - 2 / (span + 1)
-    total, weight = (lfilter([1.0], [1.0, -keep], v.astype(np.float64)) for v in (values, np.ones(len(values))))
-    return np.asarray(total / weight)
+
+    def __init__(self, span: int) -> None:
+        self._keep = 1 - 2 / (span + 1)
+        self._states: dict[str, FloatArray] = {}
+
+    def push(self, rows: Scored) -> Scored:
+        """Return the rows, averaged."""
+        weight = self._filtered("weight", np.ones((len(rows), 1)))
+        scores = self._filtered("scores", rows.scores[:, None]) / weight
+        if rows.attribution is None:
+            return Scored(scores[:, 0])
+        attribution = self._filtered("attribution", rows.attribution) / weight
+        return Scored(scores[:, 0], attribution.astype(np.float32))
+
+    def _filtered(self, name: str, values: FloatArray) -> FloatArray:
+        """Sum `(time, column)` values with all before, each row weighing `keep` times the one after it."""
+        before = self._states.get(name, np.zeros((1, values.shape[1])))
+        total, self._states[name] = lfilter([1.0], [1.0, -self._keep], values.astype(np.float64), axis=0, zi=before)
+        return np.asarray(total)
 
 
 # -- convolutional -----------------------------------------------------------------------------------------------------
@@ -340,24 +358,24 @@ class KANAD(NeuralDetector):
     """
 
     name = "kan_ad"
-    kept: ClassVar[tuple[str, ...]] = ("moves_",)
+    learned: ClassVar[Mapping[str, Any] | None] = {"moves_": np.ndarray}
 
     window: int = 98
     learning_rate: float = 1e-2
     order: int = 2
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.window < 3:
             raise InputError(f"window={self.window} is too small; a move and the next are needed, 3 rows at least")
 
     def _build(self, channels: int) -> nn.Module:  # noqa: ARG002 - one net for every channel
         return _KANADNet(self.window_ - 2, self.order)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         moves = np.diff(self._scaled_windows(known, MEASURED_WINDOWS), axis=1)
         self.moves_ = np.maximum(moves.std(axis=(0, 1)), 1e-3)  # of a standard deviation: less is rounding
-        super()._learn(known, unseen)
+        super()._learn(known, held_out)
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return self._wrong(net, batch).mean()

@@ -80,9 +80,9 @@ class COUTA(NeuralDetector):
     def _build(self, channels: int) -> nn.Module:
         return CalibratedNet(channels, self.d_model, self.layers, self.kernel)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         self._first = torch.from_numpy(self._scaled_windows(known, 512))
-        super()._learn(known, unseen)
+        super()._learn(known, held_out)
         del self._first
 
     def _goals(self, net: Any) -> list[Goal]:
@@ -225,8 +225,8 @@ class THOC(NeuralDetector):
     orthogonal: float = 0.1
     foretelling: float = 1.0
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_two_parts(self.window)
 
     def _build(self, channels: int) -> nn.Module:

@@ -11,9 +11,9 @@ also have, is `npsr_seq` with `score="induced"`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -90,8 +90,8 @@ class _RowTransformerDetector(NeuralDetector):
     heads: int = 4
     layers: int = 2
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.heads < 1 or self.width % self.heads:
             raise InputError(f"width={self.width} cannot be shared by heads={self.heads}; it must be a multiple of it")
 
@@ -169,7 +169,7 @@ class NPSRSequence(_RowTransformerDetector):
     """
 
     name = "npsr_seq"
-    kept: ClassVar[tuple[str, ...]] = ("gate_",)
+    learned: ClassVar[Mapping[str, Any] | None] = {"gate_": np.ndarray}
 
     score: Literal["sequence", "induced"] = "sequence"
     block: int = 10
@@ -177,8 +177,8 @@ class NPSRSequence(_RowTransformerDetector):
     reach: int = 16
     nominal: float = 0.9985
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name, least in (("window", 2), ("block", 1), ("reach", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least {least}")

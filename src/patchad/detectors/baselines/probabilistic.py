@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -158,15 +158,6 @@ class Mixture:
         """How many numbers it holds."""
         return sum(getattr(self, field.name).size for field in fields(self))
 
-    def to_arrays(self) -> dict[str, FloatArray]:
-        """Give its parts by name, for a file."""
-        return {f"mixture.{field.name}": getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> Self:
-        """Take back what `to_arrays` gave."""
-        return cls(**{field.name: arrays[f"mixture.{field.name}"] for field in fields(cls)})
-
 
 def _begin(points: FloatArray, components: int, random: np.random.Generator) -> FloatArray:
     """Take points far from each other as first centres; give each point to the nearest, `(row, component)`."""
@@ -203,7 +194,7 @@ class MMPCACD(RowDetector):
     """
 
     name = "mmpcacd"
-    kept: ClassVar[tuple[str, ...]] = ("discrete_", "levels_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"discrete_": np.ndarray, "levels_": np.ndarray, "mixture_": Mixture}
 
     components: int = 10
     latent: int = 5
@@ -214,8 +205,8 @@ class MMPCACD(RowDetector):
         """Numbers of the mixture."""
         return self.mixture_.size
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         _check_mixture(self.components, self.latent)
 
     def _learn(self, rows: FloatArray) -> None:
@@ -248,14 +239,6 @@ class MMPCACD(RowDetector):
         blame[:, ~self.discrete_] = of_values
         blame[:, self.discrete_] = of_flags.reshape(len(rows), -1, self.few + 1).sum(axis=2)
         return scores, blame
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, facts = super()._state()
-        return arrays | self.mixture_.to_arrays(), facts
-
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        self.mixture_ = Mixture.from_arrays(arrays)
 
 
 class ConvLSTM(nn.Module):
@@ -306,7 +289,7 @@ class CLMPPCA(NeuralDetector):
     """
 
     name = "cl_mppca"
-    kept: ClassVar[tuple[str, ...]] = ("median_", "spread_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"median_": np.ndarray, "spread_": np.ndarray, "mixture_": Mixture}
 
     window: int = 21
     max_steps: int | None = 300
@@ -319,8 +302,8 @@ class CLMPPCA(NeuralDetector):
         """Trained numbers of the net, and those of the mixture."""
         return super().n_parameters_ + self.mixture_.size
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         _check_mixture(self.components, self.latent)
         if self.window < 2:
             raise InputError(f"window={self.window} is too small; a forecast needs at least 2 rows")
@@ -361,14 +344,6 @@ class CLMPPCA(NeuralDetector):
         unlikely, _ = self.mixture_.blame(newest, _no_flags(newest))
         blame = errors / errors.shape[1] / self.spread_[0] + 0.5 * unlikely / self.spread_[1]
         return scores, blame[:, None].astype(np.float32)
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, facts = super()._state()
-        return arrays | self.mixture_.to_arrays(), facts
-
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        super()._restore(arrays, facts)
-        self.mixture_ = Mixture.from_arrays(arrays)
 
 
 def _no_flags(rows: FloatArray) -> FloatArray:

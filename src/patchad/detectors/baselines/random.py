@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from patchad.data.series import Series
+from patchad.data.stages import Immediate, Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.detectors.base import Detector
 
@@ -30,6 +31,7 @@ class RandomScore(Detector):
     """
 
     name = "random"
+    learned: ClassVar[Mapping[str, Any] | None] = {"seed_": int}
 
     @property
     def n_parameters_(self) -> int:
@@ -39,13 +41,23 @@ class RandomScore(Detector):
     def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:  # noqa: ARG002 - nothing to learn
         self.seed_ = self._seed()
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        first = zlib.crc32(np.ascontiguousarray(series.values[:1], dtype=np.float64).tobytes())
-        scores = np.random.Generator(np.random.Philox(key=[self.seed_, first])).random(len(series))
-        return scores, np.zeros(series.values.shape, dtype=np.float32) if explain else None
+    @property
+    def context(self) -> None:
+        """None: the first row of a segment seeds all of its scores."""
+        return
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {"seed": self.seed_, "n_parameters": 0}
+    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
+        return _RandomStage(self.seed_, explain=explain)
 
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:  # noqa: ARG002 - there are none
-        self.seed_ = facts["seed"]
+
+class _RandomStage(Immediate):
+    def __init__(self, seed: int, *, explain: bool) -> None:
+        self._seed, self._explain = seed, explain
+        self._random: np.random.Generator | None = None
+
+    def push(self, rows: FloatArray) -> Scored:
+        if self._random is None:
+            first = zlib.crc32(np.ascontiguousarray(rows[:1], dtype=np.float64).tobytes())
+            self._random = np.random.Generator(np.random.Philox(key=[self._seed, first]))
+        attribution = np.zeros(rows.shape, dtype=np.float32) if self._explain else None
+        return Scored(self._random.random(len(rows)), attribution)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -40,12 +40,12 @@ class Regression(WindowDetector):
     def _foretell(self, before: FloatArray) -> FloatArray:
         """Give the row `(b, c)` that follows scaled rows `(b, lag, c)`, oldest first."""
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.window < 2:
             raise InputError(f"window={self.window} is too small; it must be at least 2: a row, and one to foretell it")
 
-    def _together(self) -> int:
+    def _batch(self) -> int:
         return WINDOWS_TOGETHER
 
     def _parts(self, windows: WindowSampler) -> Iterator[FloatArray]:
@@ -53,11 +53,11 @@ class Regression(WindowDetector):
         for first in range(0, len(windows), WINDOWS_TOGETHER):
             yield self.scaler_(windows[np.arange(first, min(first + WINDOWS_TOGETHER, len(windows)))])
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         windows = WindowSampler(known, self.window_, self.stride)
         self._regress(windows)
-        held_out = WindowSampler(unseen, self.window_)
-        deviations = [self._deviation(part) for part in (windows, held_out) if len(part)]
+        checked = WindowSampler(held_out, self.window_)
+        deviations = [self._deviation(part) for part in (windows, checked) if len(part)]
         usual = np.maximum(np.max(deviations, axis=0), SMALLEST_DEVIATION)
         extremes = [extreme for v in known if len(v) for extreme in (v.min(axis=0), v.max(axis=0))]
         self.deviation_ = np.where(np.ptp(extremes, axis=0) == 0, 1.0, usual)
@@ -99,7 +99,7 @@ class VAR(Regression):
     """
 
     name = "var"
-    kept: ClassVar[tuple[str, ...]] = ("coefficients_", "deviation_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"coefficients_": np.ndarray, "deviation_": np.ndarray}
 
     ridge: float = 1e-6
 
@@ -108,8 +108,8 @@ class VAR(Regression):
         """Coefficients."""
         return int(self.coefficients_.size)
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.ridge <= 0:
             raise InputError(f"ridge={self.ridge} is out of range; it must be positive: a constant channel needs it")
 
@@ -174,7 +174,7 @@ class GBRT(Regression):
     """
 
     name = "gbrt"
-    kept: ClassVar[None] = None
+    learned: ClassVar[Mapping[str, Any] | None] = None
 
     trees: int = 50
     leaves: int = 15

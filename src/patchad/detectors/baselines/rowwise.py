@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ class RowModel(RowDetector):
         Rows of train, evenly taken, that are learned from at most.
     """
 
-    kept: ClassVar[None] = None
+    learned: ClassVar[Mapping[str, Any] | None] = None
 
     max_rows: int = 10_000
 
@@ -122,7 +123,7 @@ class RowPCA(RowDetector):
     """
 
     name = "pca"
-    kept: ClassVar[tuple[str, ...]] = ("mean_", "directions_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"mean_": np.ndarray, "directions_": np.ndarray}
 
     explained: float = 0.9
 

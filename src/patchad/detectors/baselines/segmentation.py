@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,12 +12,12 @@ from scipy.special import gammaln
 from torch import Tensor, nn
 from torch.nn import functional
 
-from patchad.data.series import Series
+from patchad.data.stages import Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.data.windows import Fold
 from patchad.detectors.baselines.injection import between, either, some_channels, some_rows
 from patchad.detectors.neural import NeuralDetector
-from patchad.detectors.rows import ROWS_TOGETHER, RowDetector
+from patchad.detectors.rows import RowDetector, RowStage
 
 FEWEST_STEPS = 4
 """Rows under which a level of the U-Net is not pooled any more."""
@@ -216,7 +217,7 @@ class BOCPD(RowDetector):
     """
 
     name = "bocpd"
-    kept: ClassVar[tuple[str, ...]] = ("usual_",)
+    learned: ClassVar[Mapping[str, Any] | None] = {"usual_": np.ndarray}
 
     expected: float = 250.0
     longest: int = 200
@@ -229,18 +230,20 @@ class BOCPD(RowDetector):
     def _learn(self, rows: FloatArray) -> None:
         self.usual_ = np.maximum(np.diff(rows.astype(np.float64), axis=0).var(axis=0) / 2, 1e-4)
 
-    def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        raise NotImplementedError  # a row's score needs all rows before it, see _score
+    @property
+    def context(self) -> None:
+        """None: a row's score depends on all rows before it."""
+        return
 
-    def _score(self, series: Series, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
         runs = RunLengths(self.usual_, max(self.longest, 2), max(self.expected, 2))
-        scores = np.empty(len(series))
-        blame = np.empty(series.values.shape, dtype=np.float32) if explain else None
-        for first in range(0, len(series), ROWS_TOGETHER):
-            part = self.scaler_(series.values[first : first + ROWS_TOGETHER]).astype(np.float64)
-            for number, row in enumerate(part, start=first):
-                surprise = runs.step(row)
-                scores[number] = surprise.mean()
-                if blame is not None:
-                    blame[number] = np.maximum(surprise, 0)
-        return scores, blame
+
+        def score(rows: FloatArray) -> Scored:
+            surprise = np.array([runs.step(row) for row in self.scaler_(rows).astype(np.float64)])
+            attribution = np.maximum(surprise, 0).astype(np.float32) if explain else None
+            return Scored(surprise.mean(axis=1), attribution)
+
+        return RowStage(0, score)
+
+    def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
+        raise NotImplementedError  # `_scorer` carries the run lengths from row to row

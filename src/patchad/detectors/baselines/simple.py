@@ -6,9 +6,9 @@ Vadis, Unsupervised Time Series Anomaly Detection?" (2024); none has anything to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class SensorRange(RowDetector):
     """
 
     name = "sensor_range"
-    kept: ClassVar[tuple[str, ...]] = ("low_", "high_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"low_": np.ndarray, "high_": np.ndarray}
 
     @property
     def n_parameters_(self) -> int:
@@ -50,8 +50,8 @@ class LastDifference(RowDetector):
     """How far the channels moved since the row before, in usual moves of each."""
 
     name = "last_difference"
-    context: ClassVar[int] = 1
-    kept: ClassVar[tuple[str, ...]] = ("usual_",)
+    reach: ClassVar[int] = 1
+    learned: ClassVar[Mapping[str, Any] | None] = {"usual_": np.ndarray}
 
     @property
     def n_parameters_(self) -> int:
@@ -92,12 +92,12 @@ class MovingZScore(WindowDetector):
         """None but the scale."""
         return 0
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.window < 3:
             raise InputError(f"window={self.window} is too small; it must be at least 3, two rows to compare with")
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         """Learn nothing: the scale is known already."""
 
     def _judge(

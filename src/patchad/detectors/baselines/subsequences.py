@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -40,7 +40,7 @@ class SubPCA(WindowDetector):
     """
 
     name = "sub_pca"
-    kept: ClassVar[tuple[str, ...]] = ("mean_", "directions_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"mean_": np.ndarray, "directions_": np.ndarray}
 
     window: int = 50
     fold: Fold = "mean"
@@ -51,7 +51,7 @@ class SubPCA(WindowDetector):
         """Directions and mean."""
         return int(self.directions_.size + self.mean_.size)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
         windows = self._scaled_windows(known, LEARNED_VALUES // (self.window_ * len(self.channels_)))
         flat = windows.reshape(len(windows), -1)
         found = PCA(random_state=self._seed()).fit(flat)
@@ -82,7 +82,7 @@ class FlatDetector(WindowDetector):
     def _learn_flat(self, flat: FloatArray) -> None:
         """Learn from scaled windows `(b, t * c)`."""
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
         most = min(self.max_windows, LEARNED_VALUES // (self.window_ * len(self.channels_)))
         windows = self._scaled_windows(known, most)
         self._learn_flat(windows.reshape(len(windows), -1))
@@ -95,7 +95,7 @@ class FlatDetector(WindowDetector):
 class FlatModel(FlatDetector):
     """A detector around an estimator, by default one of scikit-learn, that is fitted to windows."""
 
-    kept: ClassVar[tuple[str, ...] | None] = None
+    learned: ClassVar[Mapping[str, Any] | None] = None
 
     @abstractmethod
     def _new(self, windows: int, values: int, seed: int) -> Any:
@@ -108,7 +108,7 @@ class FlatModel(FlatDetector):
         """Score scaled windows `(b, t * c)`: `(b,)`."""
         return np.asarray(-self.model_.score_samples(flat))
 
-    def _together(self) -> int:
+    def _batch(self) -> int:
         return 1024  # every call of an estimator has its own cost
 
     def _judge(
@@ -174,7 +174,7 @@ class SubIForest(FlatModel):
 class ReferenceDetector(FlatDetector):
     """A detector that holds a window against reference windows; the nearest of them says which channels differ."""
 
-    kept: ClassVar[tuple[str, ...]] = ("references_",)
+    learned: ClassVar[Mapping[str, Any] | None] = {"references_": np.ndarray}
 
     @property
     def n_parameters_(self) -> int:
@@ -185,7 +185,7 @@ class ReferenceDetector(FlatDetector):
         """Say the distance to which reference is the score: 1 is the nearest."""
         return 1
 
-    def _together(self) -> int:
+    def _batch(self) -> int:
         return 512
 
     def _judge(
@@ -276,7 +276,7 @@ class MatrixProfile(WindowDetector):
     """
 
     name = "matrix_profile"
-    kept: ClassVar[tuple[str, ...]] = ("rows_", "starts_")
+    learned: ClassVar[Mapping[str, Any] | None] = {"rows_": np.ndarray, "starts_": np.ndarray}
 
     window: int = 50
     fold: Fold = "mean"
@@ -287,7 +287,7 @@ class MatrixProfile(WindowDetector):
         """The rows of train that are kept."""
         return int(self.rows_.size)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:  # noqa: ARG002 - nothing to stop
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - nothing to stop
         firsts = np.cumsum([0, *(len(values) for values in known)])[:-1]
         starts = [first + np.arange(len(v) - self.window_ + 1) for first, v in zip(firsts, known, strict=True)]
         newest = np.concatenate(starts)[-self.max_windows :]
@@ -310,7 +310,7 @@ class MatrixProfile(WindowDetector):
                 distances[part, channel] = np.sqrt(np.square(shapes - nearest).sum(axis=1, dtype=np.float64))
         return distances.mean(axis=1, keepdims=True), distances[:, None] if explain else None
 
-    def _together(self) -> int:
+    def _batch(self) -> int:
         return max(256, 8_000_000 // (self.window_ * len(self.channels_)))  # the shapes of train are made once for all
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -38,7 +38,11 @@ class ITAD(WindowDetector):
     """
 
     name = "itad"
-    kept: ClassVar[tuple[str, ...]] = ("projection_", "spread_", "centres_")
+    learned: ClassVar[Mapping[str, Any] | None] = {
+        "projection_": np.ndarray,
+        "spread_": np.ndarray,
+        "centres_": np.ndarray,
+    }
 
     window: int = 30
     fold: Fold = "mean"
@@ -52,7 +56,7 @@ class ITAD(WindowDetector):
         """The components, as they are applied, and the centres."""
         return int(self.projection_.size + self.centres_.size)
 
-    def _learn(self, known: Sequence[FloatArray], unseen: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
         tensor = self._scaled_windows(known, self.windows).astype(np.float64)
         seed = self._seed()
         steps, channels = components(tensor, self.rank, self.sweeps, np.random.default_rng(seed))

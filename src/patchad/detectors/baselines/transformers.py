@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from torch.nn.functional import pad
 
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError, MissingExtraError, MissingWeightsError
-from patchad.model.training import Goal
+from patchad.model.training import Goal, find_device
 
 GPT2_SHAPE = (
     "n_positions",
@@ -43,8 +44,8 @@ class _Rebuilder(NeuralDetector):
     window: int = 100
     hop: int = 10
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name in self.counts:
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
@@ -121,8 +122,8 @@ class PatchTST(_Rebuilder):
     d_ff: int = 128
     dropout: float = 0.3
 
-    def _check_rules(self) -> None:
-        super()._check_rules()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.d_model % self.heads:
             raise InputError(f"d_model={self.d_model} cannot be shared by {self.heads} heads; it must be a multiple")
 
@@ -299,6 +300,7 @@ class GPT2Adapter(_Rebuilder):
     """
 
     name = "gpt2_adapter"
+    learned: ClassVar[Mapping[str, Any] | None] = {"shape_": dict}
     counts: ClassVar[tuple[str, ...]] = ("layers", "patch")
 
     max_steps: int | None = 100
@@ -314,37 +316,33 @@ class GPT2Adapter(_Rebuilder):
         return sum(parameter.numel() for parameter in self.net_.parameters() if parameter.requires_grad)
 
     def _build(self, channels: int) -> nn.Module:
-        return _GPT2Net(self._gpt2(), self.window_, channels, min(self.patch, self.window_))
+        gpt = _read_gpt2(_transformers(), Path(self.weights).resolve())
+        gpt.h = gpt.h[: self.layers]
+        self.shape_ = {name: getattr(gpt.config, name) for name in GPT2_SHAPE} | {"n_layer": len(gpt.h)}
+        return self._net_around(gpt, channels)
 
-    def _gpt2(self) -> Any:
-        """Give the first layers of GPT-2 with the user's weights, or bare while a file is read that holds them."""
-        try:
-            import transformers
-        except ImportError:
-            raise MissingExtraError("transformers", "baselines") from None
-        library: Any = transformers  # only some of its versions have types
-        shape = getattr(self, "shape_in_file_", None)
-        if shape is None:
-            gpt = _read_gpt2(library, Path(self.weights).resolve())
-            gpt.h = gpt.h[: self.layers]
-        else:
-            gpt = library.GPT2Model(library.GPT2Config(**shape, vocab_size=1, bos_token_id=None, eos_token_id=None))
-        gpt.wte = nn.Identity()  # words are never looked up, and their table is a third of GPT-2
-        return gpt
+    def _rebuild(self) -> None:
+        library = _transformers()
+        bare = library.GPT2Config(**self.shape_, vocab_size=1, bos_token_id=None, eos_token_id=None)
+        self.device_ = find_device(self.device)
+        self.net_ = self._net_around(library.GPT2Model(bare), len(self.channels_)).to(self.device_)
+        self.net_.eval()
+
+    def _net_around(self, gpt: Any, channels: int) -> nn.Module:
+        gpt.wte = nn.Identity()  # tokens are never looked up, and their embedding is a third of GPT-2
+        return _GPT2Net(gpt, self.window_, channels, min(self.patch, self.window_))
 
     def _goals(self, net: nn.Module) -> list[Goal]:
         return [Goal([parameter for parameter in net.parameters() if parameter.requires_grad], self._loss)]
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays, facts = super()._state()
-        gpt: Any = self.net_.gpt
-        shape = {name: getattr(gpt.config, name) for name in GPT2_SHAPE}
-        return arrays, facts | {"gpt2": shape | {"n_layer": len(gpt.h)}}
 
-    def _restore(self, arrays: dict[str, Any], facts: dict[str, Any]) -> None:
-        self.shape_in_file_ = facts["gpt2"]
-        super()._restore(arrays, facts)
-        del self.shape_in_file_  # another fit starts from the folder again
+def _transformers() -> Any:
+    """Import the library, of which only some versions have types."""
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtraError("transformers", "baselines") from None
+    return transformers
 
 
 def _read_gpt2(library: Any, folder: Path) -> Any:

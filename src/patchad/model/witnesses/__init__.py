@@ -1,1 +1,19 @@
-"""Sources of evidence about a window, one file each."""
+"""Witnesses: sources of evidence about the points of a window, one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from patchad.model.witnesses.base import Evidence, Training, Witness
+from patchad.model.witnesses.discrepancy import Discrepancy
+from patchad.model.witnesses.memory import Memory
+from patchad.model.witnesses.residual import Residual
+
+__all__ = ["WITNESSES", "Evidence", "Training", "Witness"]
+
+WITNESSES: Mapping[str, type[Witness]] = {
+    "discrepancy": Discrepancy,
+    "residual": Residual,
+    "memory": Memory,
+}
+"""Every witness of the fused score, in the order of its columns."""

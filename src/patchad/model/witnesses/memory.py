@@ -1,15 +1,17 @@
-"""A memory of normal windows, small enough to carry: what it cannot rebuild, or has never seen the like of, is strange.
+"""Memory: what lies far from everything that train contained is strange.
 
-Each part of it looks at stretches of one length, in all channels at once. It holds the main directions in which the
-stretches of train differ; some parts also hold where in those directions stretches of train lay. A stretch is as far
-from normal as from the nearest of them, and no normal one is farther from the directions than its noise.
+A memory of normal windows, small enough to store with the model. Each of its subspaces looks at subsequences of one
+length, in all channels at once. It holds the principal components of train's subsequences; some also hold reference
+points, where subsequences of train lie in the span of the components. The distance of a subsequence is what the
+components cannot rebuild, plus the distance to the nearest reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,45 +22,43 @@ from torch import Tensor
 from patchad.data.scaling import SWITCH_WEIGHT, ZScore, channel_range
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
+from patchad.model.net import ScaleOutput
+from patchad.model.witnesses.base import Training
 
-FARTHEST = 20.0
-"""Values are cut this many ranges of their channel away: far beyond normal, and no farther than a distance can bear."""
-LEARNED = 4_000
-"""Stretches of train that the directions are learned from, at most."""
-MOST_DIRECTIONS = 16
-MOST_PLACES = 2_000
+CLIP = 20.0
+"""Values are clipped this many ranges of their channel away: far beyond normal, and harmless to a distance."""
+TRAIN_SUBSEQUENCES = 4_000
+"""Subsequences of train that components are learned from, at most."""
+MAX_COMPONENTS = 16
+MAX_REFERENCES = 2_000
 SHARE_OF_WINDOW = 3
-"""The short stretches are this part of a window."""
+"""A short subsequence is this fraction of a window."""
 OVERLAP = 4
-"""Stretches start this part of their length apart."""
-PARTS = 4
-"""Parts of a memory."""
-TENSORS = ("mean", "directions", "places")
-"""What a part holds."""
+"""Subsequences start this fraction of their length apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Stretches of one length.
+class Subspace:
+    """Components of subsequences of one length, with or without reference points.
 
     Examples
     --------
     >>> rows = np.sin(np.arange(400) / 4)[:, None].astype(np.float32)
-    >>> part = Part.fit([rows], np.copy, length=10, centred=False, directions=2, places=100, seed=0)
+    >>> subspace = Subspace.fit([rows], np.copy, length=10, centred=False, components=2, references=100, seed=0)
     >>> calm, odd = torch.from_numpy(rows[:30].copy())[None], torch.zeros(1, 30, 1)
-    >>> bool(part(calm).max() < 0.1 < 0.5 < part(odd).min())
+    >>> bool(subspace(calm).max() < 0.1 < 0.5 < subspace(odd).min())
     True
     """
 
     length: int
     centred: bool
-    """Whether each channel's level is taken out of each stretch first."""
+    """Whether the mean of each channel is removed from each subsequence first."""
     mean: Tensor
     """(length * channel,)."""
-    directions: Tensor
-    """(length * channel, direction), orthonormal."""
-    places: Tensor
-    """(place, direction), where stretches of train lie; none: only what the directions cannot rebuild counts."""
+    components: Tensor
+    """(length * channel, component), orthonormal."""
+    references: Tensor
+    """(reference, component), where subsequences of train lie; empty: only the distance to the components counts."""
 
     @classmethod
     def fit(
@@ -68,164 +68,153 @@ class Part:
         *,
         length: int,
         centred: bool,
-        directions: int,
-        places: int,
+        components: int,
+        references: int,
         seed: int,
-    ) -> Part:
-        """Learn from `(time, channel)` series; `weigh` makes of stretches of them what distances are taken of."""
+    ) -> Self:
+        """Learn from `(time, channel)` series; `weigh` turns subsequences into the values that distances compare."""
         sampler = WindowSampler(series, length)
-        numbers = _evenly(len(sampler), LEARNED)
-        some = np.array_split(numbers, -(-len(numbers) // 256))  # copies of a few at a time: stretches may be large
-        flat = np.concatenate([_flat(torch.from_numpy(weigh(sampler[n])), centred=centred).numpy() for n in some])
+        numbers = _evenly(len(sampler), TRAIN_SUBSEQUENCES)
+        batches = np.array_split(numbers, -(-len(numbers) // 256))  # a few copies at a time: subsequences may be large
+        flat = np.concatenate([_flat(torch.from_numpy(weigh(sampler[n])), centred=centred).numpy() for n in batches])
         mean = flat.mean(axis=0)
         flat -= mean
-        count = min(directions, *flat.shape)
+        count = min(components, *flat.shape)
         found = randomized_svd(flat, count, n_iter=4, random_state=seed)[2].T
-        lie = flat @ found
-        kept = lie[_evenly(len(lie), places)] if places else lie[:0]
+        coordinates = flat @ found
+        kept = coordinates[_evenly(len(coordinates), references)] if references else coordinates[:0]
         return cls(length, centred, *(torch.from_numpy(np.ascontiguousarray(a)) for a in (mean, found, kept)))
 
     def __call__(self, windows: Tensor) -> Tensor:
-        """Give `(b, step)` from weighed windows `(b, t, c)`: the mean distance of the stretches that cover a step."""
-        return self.of(_cut(windows, self.length), windows.shape[1])
+        """Return `(b, step)` from weighed windows `(b, t, c)`: the mean distance of the subsequences over a step."""
+        return self.by_step(_subsequences(windows, self.length), windows.shape[1])
 
-    def of(self, stretches: Tensor, steps: int) -> Tensor:
-        """Give the same from the stretches of the windows, `(b, stretch, length, c)`."""
-        apart = self._distances(stretches.flatten(0, 1)).view(stretches.shape[:2])
-        if stretches.shape[1] == 1:
-            return apart.expand(-1, steps)
-        return torch.matmul(apart, _stretches(self.length, steps, apart.device)[1])
+    def by_step(self, subsequences: Tensor, steps: int) -> Tensor:
+        """Return the same from the subsequences of the windows, `(b, subsequence, length, c)`."""
+        distances = self._distances(subsequences.flatten(0, 1)).view(subsequences.shape[:2])
+        if subsequences.shape[1] == 1:
+            return distances.expand(-1, steps)
+        return torch.matmul(distances, _layout(self.length, steps, distances.device)[1])
 
-    def _distances(self, stretches: Tensor) -> Tensor:
-        """Give how far stretches `(n, length, c)` are from normal: `(n,)`, root of the mean square of a step."""
-        flat = _flat(stretches, centred=self.centred) - self.mean
-        lie = flat @ self.directions
-        squares = (flat - lie @ self.directions.T).square().sum(1)
-        if len(self.places):
-            nearest = (lie @ self.places.T - self.places.square().sum(1) / 2).argmax(1)
-            squares = squares + (lie - self.places[nearest]).square().sum(1)
+    def _distances(self, subsequences: Tensor) -> Tensor:
+        """Return the distances `(n,)` of subsequences `(n, length, c)`: root of the mean square of a step."""
+        flat = _flat(subsequences, centred=self.centred) - self.mean
+        coordinates = flat @ self.components
+        squares = (flat - coordinates @ self.components.T).square().sum(1)
+        if len(self.references):
+            nearest = (coordinates @ self.references.T - self.references.square().sum(1) / 2).argmax(1)
+            squares = squares + (coordinates - self.references[nearest]).square().sum(1)
         return (squares / self.length).sqrt()
 
     @property
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What it holds."""
-        return self.mean, self.directions, self.places
+    def size(self) -> int:
+        """Stored values."""
+        return self.mean.numel() + self.components.numel() + self.references.numel()
 
-    def to(self, device: torch.device) -> Part:
-        """Give the same on a device."""
-        return Part(self.length, self.centred, *(tensor.to(device) for tensor in self.tensors))
+    def to(self, device: torch.device) -> Self:
+        """Return the same on a device."""
+        names = ("mean", "components", "references")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
-    """What was normal in train, at two lengths, with and without the level of each channel."""
+    """Subspaces at two lengths, with and without the level of each channel."""
+
+    name: ClassVar[str] = "memory"
+    from_net: ClassVar[bool] = False
+    from_reconstruction: ClassVar[bool] = False
 
     weights: Tensor
-    """(channel,), by which scaled values are multiplied: one over the channel's range in train; less for a switch."""
-    parts: tuple[Part, ...]
+    """(channel,), factors of scaled values: one over the channel's range in train; less for a switch."""
+    subspaces: tuple[Subspace, ...]
 
     @classmethod
-    def fit(
-        cls,
-        series: Sequence[FloatArray],
-        scaler: ZScore,
-        *,
-        window: int,
-        values: int,
-        seed: int,
-        held_out: Sequence[FloatArray] = (),
-    ) -> Memory:
-        """Learn from series `(time, channel)` as measured, at least one of them as long as the window.
+    def fit(cls, training: Training) -> Self | None:
+        """Learn from series of which at least one is as long as the window.
 
-        Parameters
-        ----------
-        series
-            Whose stretches are remembered.
-        scaler
-            How values are scaled before a window is looked at.
-        window
-            Rows of a window.
-        values
-            Numbers that the memory may hold, about.
-        seed
-            Of the directions.
-        held_out
-            Series that are not remembered but say, with the others, how far each channel ranges: a flag that moves for
-            the first time in these rows is a flag all the same.
+        Held-out rows are not stored, but count for the range of each channel: a flag that moves for the first time in
+        these rows is a flag all the same.
         """
-        all_rows = [*series, *held_out]
-        weights = np.array(
-            [_weight([rows[:, c] for rows in all_rows], spread) for c, spread in enumerate(scaler.spread)], np.float32
-        )
-        lengths = (max(window // SHARE_OF_WINDOW, 1), window)
+        if not training.memory:
+            return None
+        weights = _weights([*training.known, *training.held_out], training.scaler)
+        lengths = (max(training.window // SHARE_OF_WINDOW, 1), training.window)
         wide = 2 * sum(lengths) * len(weights)
-        directions = int(np.clip(values // wide - 1, 1, MOST_DIRECTIONS))  # one of them is the mean
-        places = int(np.clip((values - (directions + 1) * wide) // (2 * directions), 100, MOST_PLACES))
-        parts = [
-            Part.fit(
-                series,
-                lambda stretches: np.clip(scaler(stretches) * weights, -FARTHEST, FARTHEST),
+        components = int(np.clip(training.memory // wide - 1, 1, MAX_COMPONENTS))  # one of them is the mean
+        left = training.memory - (components + 1) * wide
+        references = int(np.clip(left // (2 * components), 100, MAX_REFERENCES))
+
+        def weigh(subsequences: FloatArray) -> FloatArray:
+            return np.asarray(np.clip(training.scaler(subsequences) * weights, -CLIP, CLIP))
+
+        subspaces = [
+            Subspace.fit(
+                training.known,
+                weigh,
                 length=length,
                 centred=centred,
-                directions=directions,
-                places=places * centred,
-                seed=seed,
+                components=components,
+                references=references * centred,
+                seed=training.seed,
             )
             for centred in (False, True)
             for length in lengths
         ]
-        return cls(torch.from_numpy(weights), tuple(parts))
+        return cls(torch.from_numpy(weights), tuple(subspaces))
+
+    def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:  # noqa: ARG002
+        """Return the distances `(window, step, subspace)`."""
+        return self(windows)[:, -steps:]
 
     def __call__(self, windows: Tensor) -> Tensor:
-        """Give `(b, step, part)` distances of scaled windows `(b, t, c)`."""
-        weighed = (windows * self.weights).clamp(-FARTHEST, FARTHEST)
-        cut = {length: _cut(weighed, length) for length in {part.length for part in self.parts}}
-        return torch.stack([part.of(cut[part.length], windows.shape[1]) for part in self.parts], -1)
+        """Return the distances `(b, t, subspace)` of scaled windows `(b, t, c)`."""
+        weighed = (windows * self.weights).clamp(-CLIP, CLIP)
+        cut = {length: _subsequences(weighed, length) for length in {part.length for part in self.subspaces}}
+        return torch.stack([part.by_step(cut[part.length], windows.shape[1]) for part in self.subspaces], -1)
+
+    def calibrated(self, observed: FloatArray) -> Self:  # noqa: ARG002 - scaled after folding only
+        """Return itself."""
+        return self
+
+    def columns(self, observed: Tensor) -> Tensor:
+        """Return the distances as they are, one column per subspace."""
+        return observed.double()
+
+    def alone(self, observed: Tensor) -> Tensor:
+        """Return the mean distance."""
+        return observed.double().mean(-1, keepdim=True)
+
+    def attribution(self, observed: FloatArray) -> None:  # noqa: ARG002 - distances are over all channels
+        """Return None: a distance mixes the channels."""
+        return
 
     @property
     def size(self) -> int:
-        """Numbers that it holds."""
-        return sum(t.numel() for part in self.parts for t in part.tensors)
+        """Stored values."""
+        return sum(subspace.size for subspace in self.subspaces)
 
-    def to(self, device: torch.device) -> Memory:
-        """Give the same on a device."""
-        return Memory(self.weights.to(device), tuple(part.to(device) for part in self.parts))
-
-    def to_arrays(self) -> dict[str, FloatArray]:
-        """Give what was learned by name, for a file."""
-        named = {
-            f"memory.{i}.{name}": getattr(part, name).cpu().numpy()
-            for i, part in enumerate(self.parts)
-            for name in TENSORS
-        }
-        kinds = np.array([part.centred for part in self.parts])
-        return {"memory.weights": self.weights.cpu().numpy(), "memory.centred": kinds} | named
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, FloatArray]) -> Memory | None:
-        """Take back what `to_arrays` gave; None where there is no memory."""
-        if "memory.weights" not in arrays:
-            return None
-        weights = arrays["memory.weights"]
-        parts: list[Part] = []
-        for i, centred in enumerate(arrays["memory.centred"].tolist()):
-            tensors = [torch.from_numpy(np.array(arrays[f"memory.{i}.{name}"])) for name in TENSORS]
-            parts.append(Part(len(tensors[0]) // len(weights), bool(centred), *tensors))
-        return cls(torch.from_numpy(np.array(weights)), tuple(parts))
+    def to(self, device: torch.device) -> Self:
+        """Return the same on a device."""
+        return replace(
+            self,
+            weights=self.weights.to(device),
+            subspaces=tuple(subspace.to(device) for subspace in self.subspaces),
+        )
 
 
-def _cut(windows: Tensor, length: int) -> Tensor:
-    """Give the stretches of windows `(b, t, c)`: `(b, stretch, length, c)`."""
+def _subsequences(windows: Tensor, length: int) -> Tensor:
+    """Cut windows `(b, t, c)` into `(b, subsequence, length, c)`."""
     if windows.shape[1] == length:
         return windows[:, None]
-    return windows[:, _stretches(length, windows.shape[1], windows.device)[0]]
+    return windows[:, _layout(length, windows.shape[1], windows.device)[0]]
 
 
 @cache
-def _stretches(length: int, steps: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Give the stretches of a window, `(stretch, length)` rows of it; and `(stretch, step)`, what each says of a step.
+def _layout(length: int, steps: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the rows of a window's subsequences, `(subsequence, length)`, and their weights `(subsequence, step)`.
 
-    They overlap, the last ends with the window, and the first begins with it.
+    They overlap; the first begins with the window, and the last ends with it.
     """
     ends = torch.arange(steps, length - 1, -max(length // OVERLAP, 1))
     ends = torch.unique(torch.cat([ends, ends.new_tensor([length])]))
@@ -234,18 +223,21 @@ def _stretches(length: int, steps: int, device: torch.device) -> tuple[Tensor, T
     return rows.to(device), (covers / covers.sum(0)).to(device)
 
 
-def _weight(channel: list[FloatArray], spread: float) -> float:
-    """Give what a scaled channel is multiplied by; one that never moves keeps its unit."""
-    low, high, switch = channel_range(channel)
-    reach = (high - low) / spread
-    return (SWITCH_WEIGHT if switch else 1.0) / reach if reach > 1e-6 else 1.0
+def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32]:
+    """Return the factor of each scaled channel; one that never moves keeps its unit."""
+    factors = []
+    for channel, spread in enumerate(scaler.spread):
+        low, high, switch = channel_range([rows[:, channel] for rows in series])
+        reach = (high - low) / spread
+        factors.append((SWITCH_WEIGHT if switch else 1.0) / reach if reach > 1e-6 else 1.0)
+    return np.array(factors, np.float32)
 
 
-def _flat(stretches: Tensor, *, centred: bool) -> Tensor:
-    """Lay stretches `(n, length, c)` out as vectors."""
-    return ((stretches - stretches.mean(1, keepdim=True)) if centred else stretches).flatten(1)
+def _flat(subsequences: Tensor, *, centred: bool) -> Tensor:
+    """Lay subsequences `(n, length, c)` out as vectors."""
+    return ((subsequences - subsequences.mean(1, keepdim=True)) if centred else subsequences).flatten(1)
 
 
 def _evenly(count: int, most: int) -> NDArray[np.intp]:
-    """Give at most `most` numbers below `count`, evenly spread."""
+    """Return at most `most` evenly spread numbers below `count`."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.intp))

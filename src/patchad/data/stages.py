@@ -1,0 +1,149 @@
+"""Stages: the path from rows to scores in steps that can be fed row by row.
+
+A stage takes consecutive rows of one segment and returns the rows that became final, in order. Pushing all rows at once
+or one at a time gives the same result, so that batch, stream and shards share one implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from patchad.data.table import FloatArray
+
+In_contra = TypeVar("In_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Consecutive rows with their scores."""
+
+    scores: FloatArray
+    """(time,), or (time, column) before the columns are combined."""
+    attribution: FloatArray | None = None
+    """(time, channel), non-negative; None where it was not requested or the detector cannot tell channels apart."""
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @classmethod
+    def join(cls, parts: Sequence[Scored]) -> Scored:
+        """Concatenate consecutive parts; a single non-empty one is returned as it is.
+
+        Examples
+        --------
+        >>> Scored.join([Scored(np.zeros(0)), Scored(np.ones(2)), Scored(np.ones(1))]).scores.tolist()
+        [1.0, 1.0, 1.0]
+        """
+        filled = [part for part in parts if len(part)] or list(parts[:1])
+        if len(filled) == 1:
+            return filled[0]
+        attribution = [part.attribution for part in filled if part.attribution is not None]
+        return cls(
+            np.concatenate([part.scores for part in filled]),
+            np.concatenate(attribution) if len(attribution) == len(filled) else None,
+        )
+
+
+class Stage(Protocol[In_contra]):
+    """One step on the path of a row."""
+
+    def push(self, rows: In_contra) -> Scored:
+        """Take the next rows of the segment; return the rows that became final."""
+
+    def flush(self) -> Scored:
+        """End the segment; return the rows that were still open."""
+
+
+class Chain:
+    """Stages in a row, as one stage."""
+
+    def __init__(self, first: Stage[FloatArray], *rest: Stage[Scored]) -> None:
+        self._first, self._rest = first, rest
+
+    def push(self, rows: FloatArray) -> Scored:
+        """Pass rows through all stages."""
+        found = self._first.push(rows)
+        for stage in self._rest:
+            found = stage.push(found)
+        return found
+
+    def flush(self) -> Scored:
+        """Flush the stages one after the other, each after the rest of the one before."""
+        found = self._first.flush()
+        for stage in self._rest:
+            found = Scored.join([stage.push(found), stage.flush()])
+        return found
+
+
+class Immediate:
+    """Base of stages that hold no row back: nothing is left to flush."""
+
+    def flush(self) -> Scored:
+        """Return no rows."""
+        return Scored(np.empty(0))
+
+
+class Map(Immediate):
+    """Apply a function of rows to their scores: one score per row, from that row alone.
+
+    Examples
+    --------
+    >>> Map(lambda columns: columns[:, 0]).push(Scored(np.array([[1.0, 2.0]]))).scores.tolist()
+    [1.0]
+    """
+
+    def __init__(self, function: Callable[[FloatArray], FloatArray]) -> None:
+        self._function = function
+
+    def push(self, rows: Scored) -> Scored:
+        """Return the rows with their new scores."""
+        return replace(rows, scores=self._function(rows.scores))
+
+
+class TrailingMean(Immediate):
+    """Average scores and attribution over the last `rows` rows, fewer at the start of the segment.
+
+    Examples
+    --------
+    >>> mean = TrailingMean(2)
+    >>> mean.push(Scored(np.array([3.0, 5.0]))).scores.tolist(), mean.push(Scored(np.array([7.0]))).scores.tolist()
+    ([3.0, 4.0], [6.0])
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._before: Scored | None = None
+
+    def push(self, rows: Scored) -> Scored:
+        """Return the rows, averaged with those before them."""
+        if self._rows == 1 or not len(rows):
+            return rows
+        both = rows if self._before is None else Scored.join([self._before, rows])
+        known = len(both) - len(rows)
+        kept = slice(max(len(both) - self._rows + 1, 0), None)
+        attribution = None if both.attribution is None else both.attribution[kept].copy()
+        self._before = Scored(both.scores[kept].copy(), attribution)
+        if rows.attribution is not None and both.attribution is not None:
+            for channel in range(both.attribution.shape[1]):  # one at a time: no second (time, channel) array
+                mean = trailing_mean(both.attribution[:, channel], self._rows)[known:]
+                rows.attribution[:, channel] = mean
+        return Scored(trailing_mean(both.scores, self._rows)[known:], rows.attribution)
+
+
+def trailing_mean(values: FloatArray, rows: int) -> FloatArray:
+    """Average each `(time,)` value with the ones before it, `rows` in all, fewer at the start.
+
+    Examples
+    --------
+    >>> trailing_mean(np.array([3.0, 5.0, 7.0]), 2).tolist()
+    [3.0, 4.0, 6.0]
+    """
+    rows = min(rows, len(values))
+    total = values.astype(np.float64)  # sums of shifted copies, so that a spike leaves no trace in later rounding
+    for lag in range(1, rows):
+        total[lag:] += values[:-lag]
+    return total / np.minimum(np.arange(1, len(values) + 1), max(rows, 1))

@@ -1,0 +1,106 @@
+"""Witness: one source of evidence about the points of a window. `patchad.model.witnesses` registers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from patchad.data.scaling import TailScale, ZScore
+from patchad.data.table import FloatArray
+from patchad.model.distances import DistanceName
+from patchad.model.net import ScaleOutput
+
+GROUPS = 21
+"""Groups of neighbouring steps of a window with scales of their own: the net knows less about a window's edges."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What the witnesses observed at the newest steps of a batch of windows."""
+
+    windows: Tensor
+    """(window, step, channel), the scaled values themselves."""
+    observed: Mapping[str, Tensor]
+    """By witness: (window, step, value)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Training:
+    """What a witness can learn from before the held-out windows are observed."""
+
+    known: Sequence[FloatArray]
+    """(time, channel) series as measured, those that the net is trained on."""
+    held_out: Sequence[FloatArray]
+    scaler: ZScore
+    window: int
+    distance: DistanceName
+    orientation: int
+    """+1: a large distance between the views is strange; -1: a small one."""
+    memory: int
+    """Approximate memory size in values; 0 disables it."""
+    seed: int
+
+
+class Witness(Protocol):
+    """A fitted source of evidence; a frozen dataclass of numbers, arrays and tensors.
+
+    Points come as the newest steps of their windows, so the last row of a scale per step belongs to the last step.
+    """
+
+    name: ClassVar[str]
+    from_net: ClassVar[bool]
+    """Whether it reads the net's outputs, rather than the windows alone."""
+    from_reconstruction: ClassVar[bool]
+    """Whether it reads the reconstruction among them."""
+
+    @classmethod
+    def fit(cls, training: Training) -> Self | None:
+        """Learn from train; None where the settings leave this witness out."""
+
+    def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:
+        """Return `(window, step, value)` for the newest steps of scaled windows `(b, t, c)`."""
+
+    def calibrated(self, observed: FloatArray) -> Self:
+        """Learn scales from what was observed in whole held-out windows, `(window, step, value)`."""
+
+    def columns(self, observed: Tensor) -> Tensor:
+        """Return scaled strangeness `(window, step, column)`, float64, for the fused score."""
+
+    def alone(self, observed: Tensor) -> Tensor:
+        """Return the strangeness `(window, step, 1)` of a score that is made of this witness only."""
+
+    def attribution(self, observed: FloatArray) -> FloatArray | None:
+        """Return how far each channel is out of the ordinary, `(window, step, channel)`; None where it cannot tell."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same witness on a device."""
+
+
+def scale_by_step(values: FloatArray, floor: Callable[[FloatArray], FloatArray]) -> TailScale:
+    """Fit a scale to each group of steps of `(window, step, value)`; return it by step, `(step, value)`."""
+    steps = values.shape[1]
+    size = max(steps // GROUPS, 1)
+    median, spread = np.empty(values.shape[1:]), np.empty(values.shape[1:])
+    for stop in range(steps, 0, -size):
+        group = slice(max(stop - size, 0), stop)
+        points = values[:, group].reshape(-1, values.shape[2])
+        scale = TailScale.fit(points, floor(np.median(points, axis=0)))
+        median[group], spread[group] = scale.median, scale.spread
+    return TailScale(median, spread)
+
+
+def scaled(values: Tensor, scale: TailScale) -> Tensor:
+    """Scale the newest steps of windows `(window, step, value)` on their device."""
+    newest = slice(-values.shape[1], None)
+    median, spread = (torch.as_tensor(a[newest], dtype=values.dtype) for a in (scale.median, scale.spread))
+    return (values - median.to(values.device)) / spread.to(values.device)
+
+
+def uncalibrated() -> TailScale:
+    """Return the scale of a witness that has not seen held-out windows: it changes nothing."""
+    return TailScale(np.zeros((1, 1)), np.ones((1, 1)))
