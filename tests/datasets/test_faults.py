@@ -6,15 +6,13 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from patchad.datasets.backgrounds import BACKGROUNDS, calm, residual_deviation
 from patchad.datasets.faults import (
-    BACKGROUNDS,
     FAULT_KINDS,
     PlannedFault,
-    calm,
     durations,
     fault_grid,
     faulty,
-    residual_deviation,
 )
 from patchad.errors import InputError
 
