@@ -8,12 +8,12 @@ from the past and the pattern:
 | noise | none | of the white noise |
 | waves | two sines, shared periods, a phase for each channel | of the white noise added to them |
 | switches | two states, shared by all channels, each held for 30 to 60 rows | of the white noise around the states |
-| wander | none that repeats: an AR(1) process with coefficient 0.9 | of the innovations |
+| wander | none that repeats: an AR(1) process with coefficient 0.98 | of the best one-row forecast's error |
 | daily | a day of 288 rows with two peaks, the same every day | of the white noise added to it |
 
 Base and residual deviation are drawn for each channel; zero lies at least 8 deviations below everything normal. The
-coefficient of `wander` is small enough that a lasting offset of 4 deviations stays visible after its first row. The
-states of `switches` are noisy, so that a value held exactly is a fault there too.
+slow part of `wander` varies by 1.3 deviations, and white noise is added to it: a lasting offset of 4 deviations stays
+visible after its first row. Every background is noisy, so that a value held exactly is a fault, on `switches` too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from patchad.errors import InputError, listed
 FloatArray = NDArray[np.float64]
 
 DAY = 288
-WANDER = 0.9
+WANDER = 0.98
+"""Coefficient of the AR(1) process."""
+WANDER_TO_NOISE = 1.5
+"""Standard deviation of the AR(1) process over that of the white noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,9 +161,18 @@ def _switches(request: _Request) -> tuple[FloatArray, FloatArray]:
 
 
 def _wander(request: _Request) -> tuple[FloatArray, FloatArray]:
-    innovations = request.white()
-    innovations[0] /= np.sqrt(1 - WANDER**2)  # stationary from the first row on
-    return np.asarray(lfilter([1.0], [1.0, -WANDER], innovations, axis=0)), np.zeros_like(innovations)
+    slow = request.white()
+    slow[1:] *= np.sqrt(1 - WANDER**2)  # of variance 1 from the first row on
+    slow = np.asarray(lfilter([1.0], [1.0, -WANDER], slow, axis=0))
+    error = np.sqrt(1 + _forecast_variance())  # in standard deviations of the noise
+    return WANDER_TO_NOISE / error * slow, request.white() / error
+
+
+def _forecast_variance() -> float:
+    """Return the steady variance of a Kalman filter's forecast of the AR(1) process, in variances of the noise."""
+    innovation = WANDER_TO_NOISE**2 * (1 - WANDER**2)
+    half = (innovation - (1 - WANDER**2)) / 2  # P = WANDER^2 P / (P + 1) + innovation, solved for P
+    return float(half + np.sqrt(half**2 + innovation))
 
 
 def _daily(request: _Request) -> tuple[FloatArray, FloatArray]:

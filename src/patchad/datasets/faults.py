@@ -6,7 +6,7 @@ A fault changes one channel, drawn by seed, so that attribution can be scored. L
 
 - `large` and `faster` where no pattern repeats (noise, wander);
 - `faster` for less than one period, `stuck`, `noisy` and `drift` for less than 30 rows: too short to be seen;
-- `spike` and `dip` for more than 10 rows, which would be an offset;
+- `spike` and `dip` for more than 30 rows, which would be waves of their own;
 - a second copy for another amplitude of `stuck`, `zero` and `faster`, which have none.
 """
 
@@ -188,7 +188,7 @@ def durations(kind: str, background: str) -> tuple[int, ...]:
     Examples
     --------
     >>> durations("spike", "noise"), durations("faster", "daily"), durations("faster", "noise")
-    ((1, 10), (300, 1000, 1500), ())
+    ((1, 10, 30), (300, 1000, 1500), ())
     """
     fault, period = FAULT_KINDS[kind], BACKGROUNDS[background].period
     if fault.needs_pattern and not period:
@@ -203,7 +203,8 @@ def _plan(background: str, channels: int, amplitudes: Sequence[float]) -> list[P
     plan = []
     for name, kind in FAULT_KINDS.items():
         allowed = durations(name, background)
-        halves = [half for half in (allowed[: len(allowed) // 2], allowed[len(allowed) // 2 :]) if half]
+        middle = (len(allowed) + 1) // 2
+        halves = [half for half in (allowed[:middle], allowed[middle:]) if half]
         sizes: Sequence[float | None] = amplitudes if kind.sized else (None,)
         plan += [PlannedFault(name, half[turn % len(half)], size) for half in halves for size in sizes]
     return plan
@@ -265,9 +266,9 @@ class FaultKind:
 
 
 def _level(site: _Site) -> FloatArray:
-    """Sit at a constant with noise, a size away from the mean, on the side where the channel was not."""
+    """Lose the pattern: only noise, a size away from the mean, on the side where the channel was not."""
     side = -float(np.sign(site.pattern[0])) or site.sign()
-    return np.asarray(site.base + side * site.size + site.signal.deviation[site.channel] * site.white())
+    return site.values - site.pattern + side * site.size
 
 
 def _offset(site: _Site) -> FloatArray:
@@ -324,8 +325,8 @@ FAULT_KINDS: dict[str, FaultKind] = {
     "offset": FaultKind(_offset),
     "stuck": FaultKind(_stuck, sized=False, shortest=30),
     "zero": FaultKind(_zero, sized=False),
-    "spike": FaultKind(_spike, longest=10),
-    "dip": FaultKind(_dip, longest=10),
+    "spike": FaultKind(_spike, longest=30),
+    "dip": FaultKind(_dip, longest=30),
     "noisy": FaultKind(_noisy, shortest=30),
     "large": FaultKind(_large, needs_pattern=True),
     "drift": FaultKind(_drift, shortest=30),
