@@ -27,7 +27,8 @@ from patchad.detectors.state import State
 from patchad.errors import InputError, UnsupportedError, listed
 from patchad.results.detection import Detection
 from patchad.results.expectations import expectations
-from patchad.thresholds import Threshold, describe, from_description, make_threshold
+from patchad.thresholds.base import Threshold
+from patchad.thresholds.registry import describe, from_description, make_threshold
 
 logger = logging.getLogger(__name__)
 
