@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def find_files(paths: Sequence[Path]) -> list[tuple[str, Path]]:
-    """List the data files of these files and folders, each with a name for its series: the stem, or the path if needed."""
+    """List the data files of files and folders, each with a name for its series: the stem, or the path if needed."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
