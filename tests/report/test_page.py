@@ -11,7 +11,8 @@ import pytest
 from tests.conftest import SMALL, waves
 
 from patchad import InputError, PatchAD
-from patchad.report.page import Chapter, render_page, verdict
+from patchad.report.page import Chapter, render_page
+from patchad.report.wording import headline
 from patchad.results.detection import Detection, Event
 
 HOSTILE = "</script><script>alert(1)</script><a href='x'> & \"co\""
@@ -135,7 +136,9 @@ def test_a_card_holds_what_was_observed_and_what_was_expected(page, found, odd):
     card = page.data[0]["cards"][0]
     curve = card["curves"][0]
     assert curve["name"] == "flow"
-    seen, expected, reach = (unpack(curve[k], t) for k, t in (("seen", "<f8"), ("expected", "<f8"), ("reach", "<f4")))
+    seen, expected, reach = (
+        unpack(curve[k], t) for k, t in (("observed", "<f8"), ("expected", "<f8"), ("reach", "<f4"))
+    )
     minutes = (unpack(curve["x"], "<f8") / 60_000).astype(int) - 28_401_120
     assert np.array_equal(seen, odd["flow"].to_numpy()[minutes])
     inside = (minutes >= 200) & (minutes < 208)
@@ -150,7 +153,7 @@ def test_rows_without_a_score_and_single_rows_are_drawn():
 
 
 def test_nothing_found_is_said_too():
-    assert verdict(calm()) == "Nothing unusual in 5 rows of 1 channel."
+    assert headline(calm()) == "Nothing unusual in 5 rows of 1 channel."
     page = read(render_page([Chapter("", calm())]))
     assert "Events, most severe first" not in page.text
 

@@ -190,8 +190,8 @@
         const last = Math.min(Math.max(Math.ceil((stop - low) / size), first + 2), BINS);
         for (let bin = first; bin < last; bin++) {
           const where = (low + (bin + 0.5) * size - start) / (stop - start);
-          const from = Math.min(Math.max(Math.floor((where - (0.5 * size) / (stop - start)) * event.parts), 0), event.parts - 1);
-          const to = Math.min(Math.max(Math.floor((where + (0.5 * size) / (stop - start)) * event.parts), from), event.parts - 1);
+          const from = Math.min(Math.max(Math.floor((where - (0.5 * size) / (stop - start)) * event.slices), 0), event.slices - 1);
+          const to = Math.min(Math.max(Math.floor((where + (0.5 * size) / (stop - start)) * event.slices), from), event.slices - 1);
           for (let part = from; part <= to; part++) {
             for (let lane = 0; lane < lanes.length; lane++) {
               const share = (100 * shares[part * lanes.length + lane]) / SHARE_STEPS;
@@ -338,7 +338,7 @@
 
   function cardTraces(curve, yaxis, place) {
     const x = Array.from(numbers(curve.x, Float64Array), place);
-    const seen = numbers(curve.seen, Float64Array);
+    const seen = numbers(curve.observed, Float64Array);
     const base = { x, yaxis, type: "scatter", mode: "lines" };
     const traces = [];
     if (curve.expected) {
