@@ -10,7 +10,6 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -23,6 +22,17 @@ from patchad.report.section import Budget, Section
 from patchad.report.truth import LabelComparison, compare_with_labels
 from patchad.report.wording import counted
 from patchad.results.detection import Detection
+
+TEMPLATES = Environment(
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    loader=PackageLoader("patchad.report"),
+)
+TEMPLATES.filters |= {"percent": "{:.0%}".format, "counted": counted}
+# The filter `tojson` also escapes `<`, `>` and `&`, so that no name in a payload can end its script element.
+TEMPLATES.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +61,7 @@ def render_page(chapters: Sequence[Chapter], title: str = "PatchAD report") -> b
         for number, chapter in enumerate(chapters)
     ]
     scripts = [str(get_plotlyjs()), _asset("page.js")]
-    page = _environment().get_template("page.html")
+    page = TEMPLATES.get_template("page.html")
     return page.render(
         title=title,
         policy=_policy(scripts),
@@ -71,21 +81,6 @@ def _rendered(section: Section) -> dict[str, Any]:
         "panels": [(template, data) for template, data in panels if data is not None],
         "payload": section_payload(section),
     }
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=PackageLoader("patchad.report"),
-    )
-    environment.filters |= {"thousands": "{:,}".format, "percent": "{:.0%}".format, "counted": counted}
-    # `tojson` also escapes what could begin or end a tag, so a payload may stand inside a script element.
-    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-    return environment
 
 
 def _asset(name: str) -> str:

@@ -52,7 +52,7 @@ def section_payload(section: Section) -> dict[str, Any]:
     return payload
 
 
-def spikes(values: FloatArray, points: int) -> NDArray[np.intp]:
+def min_max_rows(values: FloatArray, points: int) -> NDArray[np.intp]:
     """Choose about `points` rows to draw: the lowest and highest value of every bucket of rows, and both ends.
 
     Rows without a value are not chosen.
@@ -61,7 +61,7 @@ def spikes(values: FloatArray, points: int) -> NDArray[np.intp]:
     --------
     >>> values = np.zeros(100_000)
     >>> values[777] = 5.0
-    >>> rows = spikes(values, 100)
+    >>> rows = min_max_rows(values, 100)
     >>> len(rows) <= 102, 777 in rows
     (True, True)
     """
@@ -101,9 +101,9 @@ def _curve(section: Section) -> dict[str, str]:
 def _score_rows(section: Section) -> NDArray[np.intp]:
     """Choose rows for the score curve: an overview of all, and every row near the listed events."""
     detection, budget = section.detection, section.budget
-    chosen = [spikes(detection.scores, budget.overview)]
+    chosen = [min_max_rows(detection.scores, budget.overview)]
     if len(np.unique(detection.levels[chosen[0]])) > 1:
-        chosen.append(spikes(detection.levels, budget.overview))
+        chosen.append(min_max_rows(detection.levels, budget.overview))
     left = budget.detail
     for number in section.listed:
         near = surroundings(detection.events[number], len(detection.scores))
@@ -210,7 +210,7 @@ def _card(section: Section, number: int) -> dict[str, Any] | None:
     curves = []
     for name in names:
         observed = table.values[shown, columns.index(name)]
-        rows = spikes(observed, CARD_POINTS)
+        rows = min_max_rows(observed, CARD_POINTS)
         curve: dict[str, Any] = {
             "name": name,
             "x": pack(axis.positions[shown][rows], "f8"),
@@ -219,7 +219,7 @@ def _card(section: Section, number: int) -> dict[str, Any] | None:
         if expected is not None and name in expected.channels:
             column = expected.channels.index(name)
             curve["expected"] = pack(expected.values[rows, column], "f8")
-            curve["reach"] = pack(expected.reach[rows, column], "f4")
+            curve["half_width"] = pack(expected.reach[rows, column], "f4")
         curves.append(curve)
     inside = max(event.start, shown.start), min(event.stop, shown.stop)
     return {"curves": curves, "span": axis.span(*inside), "view": axis.span(shown.start, shown.stop)}

@@ -23,7 +23,7 @@ def counted(count: int, noun: str) -> str:
 
 def headline(detection: Detection) -> str:
     """Return what was found, in one sentence."""
-    base = f"{len(detection.scores):,} rows of {counted(len(detection.channels), 'channel')}"
+    base = f"{counted(len(detection.scores), 'row')} of {counted(len(detection.channels), 'channel')}"
     if not detection.events:
         return f"Nothing unusual in {base}."
     worst = max(detection.events, key=lambda event: (event.severity, event.peak_score))
