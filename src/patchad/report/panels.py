@@ -19,8 +19,8 @@ from patchad.results.detection import Event
 
 LISTED_CHANNELS = 3
 """Channels that the event list names for an event."""
-NAMED_CHANNELS = 6
-"""Channels that a card names; the others are summed up."""
+CARD_SHARES = 6
+"""Channels whose shares a card lists; the others are summed up."""
 CHIEF_METRICS = ("precision", "recall", "f1", "event_f1", "affiliation_f1", "roc_auc", "pr_auc", "vus_pr_opt")
 """Metrics shown at once; the others are collapsed."""
 MISS_MARGIN = 100
@@ -124,14 +124,14 @@ def _event(section: Section, number: int) -> PanelData:
 
 def _card(section: Section, rank: int, number: int) -> PanelData:
     detection, event = section.detection, section.detection.events[number]
-    others = event.channels[NAMED_CHANNELS:]
+    others = event.channels[CARD_SHARES:]
     curves = rank < section.budget.curves and detection.observed is not None and bool(event.channels)
     return _event(section, number) | {
         "stop": moment(event.stop_time, event.stop - 1),
         "peak": _moment(section, event.peak),
         "score": event.peak_score,
         "level": detection.levels[event.peak],
-        "channels": event.channels[:NAMED_CHANNELS],
+        "channels": event.channels[:CARD_SHARES],
         "others": len(others),
         "others_share": sum(share for _, share in others),
         "curves": [name for name, _ in event.channels[:CARD_CHANNELS]] if curves else [],

@@ -7,8 +7,8 @@ from typing import Any
 
 from patchad.results.detection import Detection, time_text
 
-NAMED_CHANNELS = 8
-"""Channels that a list of channels names; the others are counted."""
+FIRST_NAMES = 8
+"""Names in a list of channels; the others are counted."""
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -40,9 +40,9 @@ def channel_list(names: Sequence[str]) -> str:
     >>> channel_list(["flow", "heat"])
     '2 channels (flow, heat)'
     """
-    others = len(names) - NAMED_CHANNELS
+    others = len(names) - FIRST_NAMES
     more = f" and {others:,} more" if others > 0 else ""
-    return f"{counted(len(names), 'channel')} ({', '.join(names[:NAMED_CHANNELS])}{more})"
+    return f"{counted(len(names), 'channel')} ({', '.join(names[:FIRST_NAMES])}{more})"
 
 
 def duration(amount: float, kind: str) -> str:
