@@ -181,10 +181,9 @@ class EventStage:
         if now - found.last > self._gap:
             self._close(found)
             self._open = None
-        elif self._regime is None and now - found.first >= REGIME_ROWS and (now - found.first) % CHECK_EVERY == 0:
-            if chunk.is_steady(row):
-                found.kind, found.recognised = "regime", now
-                self._regime, self._open = found, None
+        elif self._regime is None and _is_due(now - found.first) and chunk.is_steady(row):
+            found.kind, found.recognised = "regime", now
+            self._regime, self._open = found, None
 
     def _close(self, found: Finding) -> None:
         """List an event, or count it as a repeat."""
@@ -193,16 +192,23 @@ class EventStage:
         if stop - start < self._shortest:
             return
         for other in reversed(self.listed):
-            if start - other.latest > REPEAT_ROWS:
-                continue
-            if other.lead == found.lead and found.kind == other.kind == "anomaly":
-                if found.peak_score <= REPEAT_PEAK * float(np.median(other.peaks)):
-                    other.repeats += 1
-                    other.latest = stop
-                    other.peaks = [*other.peaks[-19:], found.peak_score]
-                    return
+            if start - other.latest <= REPEAT_ROWS and _is_repeat(found, other):
+                other.repeats += 1
+                other.latest = stop
+                other.peaks = [*other.peaks[-19:], found.peak_score]
+                return
         found.peaks, found.latest = [found.peak_score], stop
         self.listed.append(found)
+
+
+def _is_due(age: int) -> bool:
+    return age >= REGIME_ROWS and age % CHECK_EVERY == 0
+
+
+def _is_repeat(found: Finding, other: Finding) -> bool:
+    """Return whether an event is like an earlier one: the same channel leads, and its peak is not clearly higher."""
+    alike = other.lead == found.lead and found.kind == other.kind == "anomaly"
+    return alike and found.peak_score <= REPEAT_PEAK * float(np.median(other.peaks))
 
 
 class _Chunk:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
 
@@ -49,7 +50,7 @@ class Scored:
         scores = np.concatenate([part.scores for part in filled])
         return cls(scores, *(_joined([getattr(part, name) for part in filled]) for name in OPTIONAL))
 
-    def __getitem__(self, rows: slice) -> Scored:
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Scored:
         return Scored(
             self.scores[rows],
             None if self.attribution is None else self.attribution[rows],

@@ -2,7 +2,8 @@
 
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.fixed import Fixed, Mad, Quantile, Ratio, Sigma
-from patchad.thresholds.pot import DSPOT, SPOT, PeaksOverThreshold
+from patchad.thresholds.pot import DSPOT, SPOT
+from patchad.thresholds.promise import Promise
 from patchad.thresholds.registry import NAMED, describe, from_description, make_threshold, usage
 
 __all__ = [
@@ -11,7 +12,7 @@ __all__ = [
     "SPOT",
     "Fixed",
     "Mad",
-    "PeaksOverThreshold",
+    "Promise",
     "Quantile",
     "Ratio",
     "Sigma",

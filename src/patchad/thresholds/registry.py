@@ -13,10 +13,11 @@ from patchad.data.parameters import fits, parameter_types
 from patchad.errors import InputError, UnsupportedError
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.fixed import Fixed, Mad, Quantile, Ratio, Sigma
-from patchad.thresholds.pot import DSPOT, SPOT, PeaksOverThreshold
+from patchad.thresholds.pot import DSPOT, SPOT
+from patchad.thresholds.promise import Promise
 
 NAMED: Mapping[str, type[Threshold]] = {
-    "auto": PeaksOverThreshold,
+    "auto": Promise,
     "spot": SPOT,
     "dspot": DSPOT,
     "quantile": Quantile,
