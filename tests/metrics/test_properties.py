@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from unittest import mock
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from tests.reference import metrics_slow, ranges_slow
 
 from patchad import metrics
+from patchad.metrics import affiliation_zones
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 few = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -88,7 +88,7 @@ def test_affiliation_in_blocks_of_any_size(case, block):
     labels, alarms = case
     want = metrics_slow.affiliation(labels, alarms)
     close(metrics.affiliation(labels=labels, alarms=alarms), want)
-    with mock.patch.object(importlib.import_module("patchad.metrics.affiliation"), "_BLOCK", block):
+    with mock.patch.object(affiliation_zones, "_BLOCK", block):
         close(metrics.affiliation(labels=labels, alarms=alarms), want)
 
 

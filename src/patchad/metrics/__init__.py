@@ -7,14 +7,14 @@ them.
 """
 
 from patchad.metrics.adjusted import oracle_pa_f1, pa_f1, pa_k_f1, point_adjust
-from patchad.metrics.affiliation import affiliation, oracle_affiliation_f1
-from patchad.metrics.etapr import etapr
-from patchad.metrics.evaluate import evaluate, evaluate_random
+from patchad.metrics.affiliation_zones import affiliation, oracle_affiliation_f1
 from patchad.metrics.events import composite_f1, detection_delay, event_f1, range_based
-from patchad.metrics.pate import pate
-from patchad.metrics.point import accuracy, f1, mcc, oracle_f1, pr_auc, precision, recall, roc_auc
+from patchad.metrics.points import accuracy, f1, mcc, oracle_f1, pr_auc, precision, recall, roc_auc
+from patchad.metrics.proximity import pate
 from patchad.metrics.ranges import range_auc, vus
-from patchad.metrics.results import VUS, DetectionDelay, PrecisionRecallF1
+from patchad.metrics.registry import evaluate, evaluate_random
+from patchad.metrics.return_types import VUS, DetectionDelay, PrecisionRecallF1
+from patchad.metrics.time_aware import etapr
 
 __all__ = [
     "VUS",

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from patchad.metrics.checks import FloatArray, IntArray, labels_and_alarms, need_anomaly, share
 from patchad.metrics.intervals import intervals, overlaps
-from patchad.metrics.point import confusion
-from patchad.metrics.results import DetectionDelay, PrecisionRecallF1, harmonic
+from patchad.metrics.points import confusion
+from patchad.metrics.return_types import DetectionDelay, PrecisionRecallF1, harmonic
 
 
 def event_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:

@@ -25,7 +25,7 @@ from patchad.metrics.checks import (
     whole_number,
 )
 from patchad.metrics.intervals import intervals
-from patchad.metrics.results import VUS
+from patchad.metrics.return_types import VUS
 from patchad.metrics.slopes import bins, coverage, found_shares
 
 

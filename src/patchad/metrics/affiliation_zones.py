@@ -25,7 +25,7 @@ from patchad.metrics.checks import (
     with_headroom,
 )
 from patchad.metrics.intervals import Intervals, intervals
-from patchad.metrics.results import PrecisionRecallF1, harmonic
+from patchad.metrics.return_types import PrecisionRecallF1, harmonic
 
 _BLOCK = 2**14  # zones, and alarm runs, worked on at a time: bounds memory and fits into a processor's cache
 

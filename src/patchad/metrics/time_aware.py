@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from patchad.metrics.checks import FloatArray, IntArray, labels_and_alarms, need_anomaly, share
 from patchad.metrics.intervals import intervals, overlaps
-from patchad.metrics.results import PrecisionRecallF1, harmonic
+from patchad.metrics.return_types import PrecisionRecallF1, harmonic
 
 
 def etapr(*, labels: ArrayLike, alarms: ArrayLike, theta_p: float = 0.5, theta_r: float = 0.1) -> PrecisionRecallF1:

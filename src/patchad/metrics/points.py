@@ -15,7 +15,7 @@ from patchad.metrics.checks import (
     labels_and_scores,
     need_both_classes,
 )
-from patchad.metrics.results import harmonic
+from patchad.metrics.return_types import harmonic
 
 
 class Confusion(NamedTuple):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from patchad.errors import MetricError
 from patchad.metrics.adjusted import oracle_pa_f1, pa_f1, pa_k_f1
-from patchad.metrics.affiliation import affiliation, oracle_affiliation_f1
+from patchad.metrics.affiliation_zones import affiliation, oracle_affiliation_f1
 from patchad.metrics.checks import (
     BoolArray,
     FloatArray,
@@ -20,11 +20,11 @@ from patchad.metrics.checks import (
     need_both_classes,
     whole_number,
 )
-from patchad.metrics.etapr import etapr
 from patchad.metrics.events import composite_f1, detection_delay, event_f1, range_based
-from patchad.metrics.pate import pate
-from patchad.metrics.point import accuracy, f1, mcc, oracle_f1, pr_auc, precision, recall, roc_auc
+from patchad.metrics.points import accuracy, f1, mcc, oracle_f1, pr_auc, precision, recall, roc_auc
+from patchad.metrics.proximity import pate
 from patchad.metrics.ranges import range_auc, vus
+from patchad.metrics.time_aware import etapr
 
 
 class _Series(NamedTuple):
