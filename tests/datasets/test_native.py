@@ -83,8 +83,8 @@ def test_swat_xlsx_in_the_folders_of_the_release(tmp_path: Path) -> None:
 def test_a_sheet_is_read_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr("patchad.datasets.tables._CHUNK_ROWS", 3)
-    monkeypatch.setattr("patchad.datasets.tables._HEADER_ROWS", 3)
+    monkeypatch.setattr("patchad.datasets.sheets._CHUNK_ROWS", 3)
+    monkeypatch.setattr("patchad.datasets.sheets._HEADER_ROWS", 3)
     write(tmp_path / "SWaT")
     check_swat(tmp_path)
 

@@ -10,7 +10,7 @@ from patchad.datasets.checking import Finding, check
 from patchad.datasets.download import get
 from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import load
-from patchad.datasets.sizes import Difference, compare
+from patchad.datasets.published import Difference, differences_from_published
 
 __all__ = [
     "DATASETS",
@@ -20,7 +20,7 @@ __all__ = [
     "Finding",
     "Size",
     "check",
-    "compare",
+    "differences_from_published",
     "get",
     "join",
     "load",

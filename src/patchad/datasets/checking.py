@@ -10,7 +10,7 @@ from typing import Literal
 
 from patchad.datasets.catalogue import DATASETS, lookup
 from patchad.datasets.loading import find
-from patchad.datasets.sizes import Difference, compare
+from patchad.datasets.published import Difference, differences_from_published
 from patchad.errors import InputError
 
 
@@ -55,7 +55,7 @@ def _check(name: str, root: Path) -> Finding:
         return Finding(dataset.name, "unreadable", remedy=str(error))
     if not entities:
         return Finding(dataset.name, "missing", remedy=dataset.how_to_get)
-    differences = compare(dataset, entities)
+    differences = differences_from_published(dataset, entities)
     return Finding(
         dataset.name,
         "differs" if differences else "as published",

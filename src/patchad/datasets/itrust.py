@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from patchad.datasets.entity import Entity, as_labels
 from patchad.datasets.layouts import Layout, npz_file, triples
-from patchad.datasets.tables import Sheet, aligned, read_sheet
+from patchad.datasets.sheets import Sheet, aligned, read_sheet
 from patchad.errors import InputError
 
 # File of normal operation, file with attacks; earlier pairs are preferred. v1 is v0 without its first 30 minutes.

@@ -11,7 +11,7 @@ from patchad.datasets import itrust, nab, nasa, nips_ts, psm, skab, smd, tsb_ad,
 from patchad.datasets.catalogue import Dataset, lookup, normalised
 from patchad.datasets.entity import Entity, join
 from patchad.datasets.layouts import Layout
-from patchad.datasets.sizes import compare
+from patchad.datasets.published import differences_from_published
 from patchad.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def load(name: str, root: str | PathLike[str], *, joined: bool = False, every: i
     entities = [entity.thinned(every) for entity in find(dataset, Path(root))]
     if not entities:
         raise _missing(dataset, Path(root))
-    differences = compare(dataset, entities, every=every)
+    differences = differences_from_published(dataset, entities, every=every)
     if differences:
         _log.warning("%s differs from what is published: %s", dataset.name, "; ".join(map(str, differences)))
     return [join(entities, dataset.name)] if joined else entities

@@ -12,7 +12,7 @@ import numpy as np
 
 from patchad.datasets.entity import Entity
 from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
-from patchad.datasets.tables import read_csv
+from patchad.datasets.sheets import read_csv
 from patchad.errors import InputError
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from patchad.datasets.entity import Entity
 from patchad.datasets.layouts import Layout, npz_file, triples
-from patchad.datasets.tables import fill_forward, read_csv
+from patchad.datasets.sheets import fill_forward, read_csv
 from patchad.errors import InputError
 
 _WATER = ("1_gecco2018_water_quality.csv", "gecco.csv", "water_quality.csv")

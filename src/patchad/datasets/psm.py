@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from patchad.datasets.entity import Entity, as_labels
 from patchad.datasets.layouts import Layout, npz_file, triples
-from patchad.datasets.tables import read_csv
+from patchad.datasets.sheets import read_csv
 from patchad.errors import InputError
 
 _FILES = ("train.csv", "test.csv", "test_label.csv")

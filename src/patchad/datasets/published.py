@@ -25,7 +25,9 @@ class Difference:
         return f"{self.what} {self.found:,} instead of {self.published:,}"
 
 
-def compare(dataset: Dataset, entities: Sequence[Entity], *, every: int = 1) -> tuple[Difference, ...]:
+def differences_from_published(
+    dataset: Dataset, entities: Sequence[Entity], *, every: int = 1
+) -> tuple[Difference, ...]:
     """Compare entities with the published sizes of their dataset.
 
     Parameters
@@ -43,9 +45,9 @@ def compare(dataset: Dataset, entities: Sequence[Entity], *, every: int = 1) -> 
     >>> from patchad.datasets.catalogue import lookup
     >>> import numpy as np
     >>> entity = Entity("PSM", np.zeros((132481, 25)), np.zeros((87841, 24 + 1)), np.arange(87841) < 24382)
-    >>> compare(lookup("PSM"), [entity])
+    >>> differences_from_published(lookup("PSM"), [entity])
     ()
-    >>> [str(difference) for difference in compare(lookup("PSM"), [entity.thinned(2)], every=1)]
+    >>> [str(difference) for difference in differences_from_published(lookup("PSM"), [entity.thinned(2)], every=1)]
     ['train rows 66,241 instead of 132,481', 'test rows 43,921 instead of 87,841']
     """
     size = dataset.size

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from patchad.datasets.synthetic import CHANNELS, CYCLE, FAULTS, plant
+from patchad.datasets.plant import CHANNELS, CYCLE, FAULTS, simulate_plant
 from patchad.errors import InputError
 
 
 def test_the_same_seed_gives_the_same_plant():
-    one, other, third = plant(500, seed=1), plant(500, seed=1), plant(500, seed=2)
+    one, other, third = simulate_plant(500, seed=1), simulate_plant(500, seed=1), simulate_plant(500, seed=2)
     np.testing.assert_array_equal(one.values, other.values)
     assert not np.array_equal(one.values, third.values)
     assert one.values.shape == (500, len(CHANNELS))
@@ -18,7 +18,7 @@ def test_the_same_seed_gives_the_same_plant():
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("seed", range(5))
 def test_a_fault_changes_its_channel_in_its_rows_and_nothing_else(kind, seed):
-    faulty, clean = plant(800, seed=seed, kinds=(kind,)), plant(800, seed=seed)
+    faulty, clean = simulate_plant(800, seed=seed, kinds=(kind,)), simulate_plant(800, seed=seed)
     (fault,) = faulty.faults
     changed = faulty.values != clean.values
     column = CHANNELS.index(fault.channel)
@@ -31,7 +31,7 @@ def test_a_fault_changes_its_channel_in_its_rows_and_nothing_else(kind, seed):
 
 
 def test_sensors_are_coupled_periodic_switching_and_noisy():
-    run = plant(5000, seed=0)
+    run = simulate_plant(5000, seed=0)
     column = {name: run.values[:, i] for i, name in enumerate(CHANNELS)}
     assert np.corrcoef(column["pump_speed"], column["flow"])[0, 1] > 0.95
     assert np.corrcoef(column["conductivity"], column["ph"])[0, 1] < -0.7
@@ -44,13 +44,13 @@ def test_sensors_are_coupled_periodic_switching_and_noisy():
 
 def test_every_kind_is_put_in_the_order_asked_for():
     kinds = tuple(FAULTS) * 2
-    run = plant(600 * len(kinds), seed=3, kinds=kinds)
+    run = simulate_plant(600 * len(kinds), seed=3, kinds=kinds)
     assert tuple(fault.kind for fault in run.faults) == kinds
     assert all(a.stop < b.start for a, b in zip(run.faults, run.faults[1:], strict=False))
 
 
 def test_unknown_kinds_and_too_few_rows_are_refused():
     with pytest.raises(InputError, match="no fault 'fire'"):
-        plant(1000, kinds=("fire",))
+        simulate_plant(1000, kinds=("fire",))
     with pytest.raises(InputError, match="too few"):
-        plant(300, kinds=("trend",))
+        simulate_plant(300, kinds=("trend",))
