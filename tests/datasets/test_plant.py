@@ -30,7 +30,7 @@ def test_a_fault_changes_its_channel_in_its_rows_and_nothing_else(kind, seed):
     assert faulty.labels.sum() == fault.stop - fault.start
 
 
-def test_sensors_are_coupled_periodic_switching_and_noisy():
+def test_sensors_are_coupled_periodic_and_switching():
     run = simulate_plant(5000, seed=0)
     column = {name: run.values[:, i] for i, name in enumerate(CHANNELS)}
     assert np.corrcoef(column["pump_speed"], column["flow"])[0, 1] > 0.95
@@ -42,7 +42,7 @@ def test_sensors_are_coupled_periodic_switching_and_noisy():
     assert 5000 / wave.argmax() == pytest.approx(CYCLE, rel=0.02)
 
 
-def test_every_kind_is_put_in_the_order_asked_for():
+def test_faults_are_injected_in_the_given_order():
     kinds = tuple(FAULTS) * 2
     run = simulate_plant(600 * len(kinds), seed=3, kinds=kinds)
     assert tuple(fault.kind for fault in run.faults) == kinds
@@ -50,7 +50,7 @@ def test_every_kind_is_put_in_the_order_asked_for():
 
 
 def test_unknown_kinds_and_too_few_rows_are_refused():
-    with pytest.raises(InputError, match="no fault 'fire'"):
+    with pytest.raises(InputError, match="no kind of fault 'fire'"):
         simulate_plant(1000, kinds=("fire",))
     with pytest.raises(InputError, match="too few"):
         simulate_plant(300, kinds=("trend",))

@@ -5,8 +5,9 @@
 'MSL, SMAP, PSM, SWaT, WADI, SWAN, GECCO, GECCO-challenge, UCR, SMD, ASD, SKAB, NAB, Exathlon, IOPS'
 """
 
-from patchad.datasets.catalogue import DATASETS, Dataset, Size
+from patchad.datasets.catalogue import DATASETS
 from patchad.datasets.checking import Finding, check
+from patchad.datasets.dataset import Dataset, Size
 from patchad.datasets.download import get
 from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import load

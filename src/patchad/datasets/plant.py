@@ -1,4 +1,4 @@
-"""A simulated pumping station with faults whose kind, time and channel are known."""
+"""A simulated pumping station with faults of known kind, time and channel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchad.errors import InputError, listed
 FloatArray = NDArray[np.float64]
 
 CYCLE = 48
-"""Rows of the pumping cycle, which every load-driven channel follows."""
+"""Rows per pumping cycle, which every load-driven channel follows."""
 CHANNELS = (
     "pump_speed",
     "flow",
@@ -34,11 +34,11 @@ CHANNELS = (
     "ph",
 )
 CYCLIC = ("pump_speed", "flow", "pressure", "motor_current", "motor_power")
-"""Channels that follow the cycle closely: what has a season, a shape and a partner can lose it."""
+"""Channels that follow the cycle closely, so that they can lose season, shape or correlation."""
 STEADY = (*CYCLIC, "vibration", "winding_temp", "bearing_temp", "ambient_temp", "conductivity", "ph")
-"""Channels that are neither switched nor reset, where a spike is a fault."""
+"""Channels that are neither switched nor reset, so that a spike is a fault."""
 BOUND = (*CYCLIC, "winding_temp", "bearing_temp")
-"""Channels that others determine, where a drift is a fault; water and weather wander by themselves."""
+"""Channels determined by others, so that a drift is a fault; water and weather drift by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlantRun:
-    """Rows of the plant, with the faults that were put in."""
+    """Simulated rows and the faults injected into them."""
 
     values: FloatArray
     """(time, channel)."""
     channels: tuple[str, ...]
     times: NDArray[np.datetime64]
-    """(time,), a row a minute."""
+    """(time,), one row per minute."""
     faults: tuple[Fault, ...]
 
     @property
@@ -77,11 +77,11 @@ def simulate_plant(rows: int, *, seed: int = 0, kinds: tuple[str, ...] = (), sta
     Parameters
     ----------
     rows
-        Rows to simulate, a minute each.
+        Number of rows, one per minute.
     seed
-        Of the noise, of where in its cycles the plant starts, and of the faults.
+        Seed of the noise, the initial phase and the faults.
     kinds
-        Faults to put in, in this order, evenly spread; names from `FAULTS`.
+        Kinds of the faults to inject, evenly spread in this order; names from `FAULTS`.
     start
         Time of the first row.
 
@@ -93,7 +93,7 @@ def simulate_plant(rows: int, *, seed: int = 0, kinds: tuple[str, ...] = (), sta
     """
     unknown = [kind for kind in kinds if kind not in FAULTS]
     if unknown:
-        raise InputError(f"there is no fault {listed(unknown)}; use {listed(tuple(FAULTS), 10)}")
+        raise InputError(f"there is no kind of fault {listed(unknown)}; use {listed(tuple(FAULTS), 10)}")
     random = np.random.default_rng(seed)
     values = _simulate(rows, random)
     times = np.datetime64(start, "s") + np.arange(rows) * np.timedelta64(60, "s")
@@ -105,8 +105,8 @@ def simulate_plant(rows: int, *, seed: int = 0, kinds: tuple[str, ...] = (), sta
 
 
 def _simulate(rows: int, random: np.random.Generator) -> FloatArray:
-    """Give `(time, channel)` of a plant without faults."""
-    warm = 600  # rows until lags and tank have forgotten how they started
+    """Return `(time, channel)` values without faults."""
+    warm = 600  # rows until lags and tank have forgotten their initial state
     t = np.arange(rows + warm) + random.integers(0, 10_000)
 
     def noise(size: float) -> FloatArray:
@@ -131,38 +131,23 @@ def _simulate(rows: int, random: np.random.Generator) -> FloatArray:
     drop = 0.3 + 0.9 * ((t % (5 * CYCLE)) / (5 * CYCLE)) + 0.002 * (flow - 100) + noise(0.02)
     conductivity = 480 + _wander(random, len(t), 0.9, 5.0)
     ph = 7.2 - 0.004 * (conductivity - 480) + noise(0.02)
-    columns = (
-        speed,
-        flow,
-        pressure,
-        current,
-        power,
-        vibration,
-        winding,
-        bearing,
-        fan,
-        ambient,
-        level,
-        valve,
-        inlet,
-        drop,
-    )
-    return np.column_stack([*columns, conductivity, ph])[warm:]
+    load_driven = (speed, flow, pressure, current, power, vibration, winding, bearing, fan)
+    return np.column_stack([*load_driven, ambient, level, valve, inlet, drop, conductivity, ph])[warm:]
 
 
-def _wander(random: np.random.Generator, rows: int, memory: float, size: float) -> FloatArray:
-    """Give noise that remembers: each value is `memory` times the last plus something new."""
-    return np.asarray(lfilter([1.0], [1.0, -memory], size * random.standard_normal(rows)))
+def _wander(random: np.random.Generator, rows: int, persistence: float, size: float) -> FloatArray:
+    """Return autoregressive noise: each value is `persistence` times the last plus an innovation."""
+    return np.asarray(lfilter([1.0], [1.0, -persistence], size * random.standard_normal(rows)))
 
 
 def _lag(drive: FloatArray, rows: float) -> FloatArray:
-    """Follow a drive with a first-order lag."""
+    """Apply a first-order lag."""
     keep = np.exp(-1 / rows)
     return np.asarray(lfilter([1 - keep], [1.0, -keep], drive - drive[0]) + drive[0])
 
 
 def _hysteresis(drive: FloatArray, *, on: float, off: float) -> FloatArray:
-    """Switch on over one level and off under another."""
+    """Switch on above one level and off below another."""
     state, states = 0.0, np.empty(len(drive))
     for row, value in enumerate(drive):
         state = 1.0 if value > on else 0.0 if value < off else state
@@ -171,7 +156,7 @@ def _hysteresis(drive: FloatArray, *, on: float, off: float) -> FloatArray:
 
 
 def _tank(outflow: FloatArray, random: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Fill a tank through a valve that opens when it runs low and closes when it is full."""
+    """Simulate a tank whose inlet valve opens when it runs low and closes when it is full."""
     level, valve = 55.0, 0.0
     levels, valves = np.empty(len(outflow)), np.empty(len(outflow))
     jitter = 0.1 * random.standard_normal(len(outflow))
@@ -182,7 +167,7 @@ def _tank(outflow: FloatArray, random: np.random.Generator) -> tuple[FloatArray,
     return levels, valves
 
 
-# -- the faults: each changes one channel in place and gives the rows it changed ---------------------------------------
+# -- the faults: each changes one channel in place and returns the rows it changed -------------------------------------
 
 
 def _inject(values: FloatArray, kinds: tuple[str, ...], random: np.random.Generator) -> tuple[Fault, ...]:
@@ -210,7 +195,7 @@ Change = Callable[[FloatArray, FloatArray, int, np.random.Generator], tuple[int,
 
 
 def _global_point(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Add a spike far outside anything the channel ever shows."""
+    """Add a spike far outside the range of the channel."""
     stop = start + int(random.integers(1, 4))
     column[start:stop] += random.choice([-1, 1]) * random.uniform(5, 8) * clean.std()
     return start, stop
@@ -219,18 +204,17 @@ def _global_point(column: FloatArray, clean: FloatArray, start: int, random: np.
 def _contextual_point(
     column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator
 ) -> tuple[int, int]:
-    """Give a few rows a value that is normal, but half a cycle away."""
+    """Replace a few rows by values that are normal half a cycle away."""
     middle = np.median(clean)
-    start += int(
-        np.argmax(np.abs(clean[start : start + CYCLE] - middle))
-    )  # where the mirrored value is most out of place
+    # Start where the mirrored value deviates most.
+    start += int(np.argmax(np.abs(clean[start : start + CYCLE] - middle)))
     stop = start + int(random.integers(3, 7))
     column[start:stop] = 2 * middle - clean[start:stop]
     return start, stop
 
 
 def _seasonal(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Run the channel through its cycles at another speed."""
+    """Play the cycles of the channel at another speed."""
     stop = start + int(random.integers(2 * CYCLE, 3 * CYCLE))
     pace = random.choice([0.5, 2.0])
     source = start + (np.arange(stop - start) * pace).astype(int) % (3 * CYCLE)
@@ -239,7 +223,7 @@ def _seasonal(column: FloatArray, clean: FloatArray, start: int, random: np.rand
 
 
 def _shapelet(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Keep the cycle and its range, but make its shape a square wave."""
+    """Keep the cycle and its range, but turn its shape into a square wave."""
     stop = start + int(random.integers(2 * CYCLE, 3 * CYCLE))
     low, middle, high = np.quantile(clean[start:stop], [0.1, 0.5, 0.9])
     wobble = 0.02 * (high - low) * random.standard_normal(stop - start)
@@ -248,7 +232,7 @@ def _shapelet(column: FloatArray, clean: FloatArray, start: int, random: np.rand
 
 
 def _trend(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Let the channel drift away slowly."""
+    """Let the channel drift slowly."""
     stop = start + int(random.integers(3 * CYCLE, 4 * CYCLE))
     reach = random.choice([-1, 1]) * random.uniform(3, 4) * clean.std()
     column[start:stop] += np.linspace(0, reach, stop - start)
@@ -258,7 +242,7 @@ def _trend(column: FloatArray, clean: FloatArray, start: int, random: np.random.
 def _correlation_break(
     column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator
 ) -> tuple[int, int]:
-    """Replay the channel with half a cycle of delay: normal by itself, wrong beside its partners."""
+    """Delay the channel by half a cycle: normal by itself, inconsistent with correlated channels."""
     stop = start + int(random.integers(2 * CYCLE, 3 * CYCLE))
     column[start:stop] = clean[start - CYCLE // 2 : stop - CYCLE // 2]
     return start, stop
@@ -272,3 +256,4 @@ FAULTS: dict[str, tuple[Change, tuple[str, ...]]] = {
     "trend": (_trend, BOUND),
     "correlation break": (_correlation_break, CYCLIC),
 }
+"""What each kind of fault does, and the channels it can affect."""

@@ -1,4 +1,4 @@
-"""Entities that need no files: the simulated plant, five kinds of anomaly in one channel, waves of a given shape."""
+"""Synthetic datasets, which need no files: the simulated plant, five kinds of anomaly in one channel, plain waves."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from patchad.errors import InputError, listed
 FloatArray = NDArray[np.float64]
 
 PERIOD = 25
-"""Rows of a period of the single channel."""
+"""Rows per period of the single channel."""
 
 
 def generate(name: str) -> list[Entity]:
-    """Give the entities of a simulated dataset; the same ones every time.
+    """Generate the entities of a synthetic dataset, deterministically.
 
     Examples
     --------
@@ -44,16 +44,16 @@ def _five_kinds() -> list[Entity]:
 
 
 def one_channel(kind: str, *, rows: int = 2000, seed: int = 0) -> Entity:
-    """Give a noisy wave of one channel whose test half has three anomalies of one kind.
+    """Return a noisy sine wave of one channel whose test half has three anomalies of one kind.
 
     Parameters
     ----------
     kind
-        `global point`, `contextual point`, `seasonal`, `group` or `trend`: those of the paper's figure.
+        `global point`, `contextual point`, `seasonal`, `group` or `trend`, as in the paper's figure.
     rows
-        Of train, and of test.
+        Rows of train, and of test.
     seed
-        Of noise, places and sizes.
+        Seed of the noise and of the positions and sizes of the anomalies.
 
     Examples
     --------
@@ -79,14 +79,14 @@ def _global_point(test: FloatArray, start: int, random: np.random.Generator) -> 
 
 
 def _contextual_point(test: FloatArray, start: int, random: np.random.Generator) -> int:
-    """Mirror a few rows: values that are common, but not here."""
+    """Mirror a few rows: common values in the wrong phase."""
     stop = start + int(random.integers(2, 5))
     test[start:stop] = -np.sign(test[start]) * np.maximum(np.abs(test[start:stop]), 0.8)
     return stop
 
 
 def _seasonal(test: FloatArray, start: int, random: np.random.Generator) -> int:
-    """Run two periods' time at more than twice the pace."""
+    """More than double the frequency for the time of two periods."""
     stop = start + 2 * PERIOD
     phase = 2 * np.pi * np.arange(stop - start) / PERIOD * random.uniform(2.2, 3)
     test[start:stop] = np.sin(phase) + 0.1 * random.standard_normal(stop - start)
@@ -94,7 +94,7 @@ def _seasonal(test: FloatArray, start: int, random: np.random.Generator) -> int:
 
 
 def _group(test: FloatArray, start: int, random: np.random.Generator) -> int:
-    """Hold the wave at one value."""
+    """Hold the wave at a constant value."""
     stop = start + int(random.integers(PERIOD, 2 * PERIOD))
     test[start:stop] = random.uniform(-0.5, 0.5) + 0.1 * random.standard_normal(stop - start)
     return stop
@@ -107,7 +107,7 @@ def _trend(test: FloatArray, start: int, random: np.random.Generator) -> int:
 
 
 def _swat_shaped() -> list[Entity]:
-    """Give waves with the 26 channels that the paper states for SWaT, for what depends on shape alone."""
+    """Return waves with the 26 channels that the paper states for SWaT, for measurements that depend on shape alone."""
     random = np.random.default_rng(0)
     phase = random.uniform(0, 2 * np.pi, 26)
     rows = np.arange(6000)[:, None]
@@ -127,10 +127,11 @@ KINDS: Mapping[str, Callable[[FloatArray, int, np.random.Generator], int]] = {
     "group": _group,
     "trend": _trend,
 }
-"""What each kind does to the test rows from `start`; gives the row where it stops."""
+"""Functions that put an anomaly into the test rows from `start` on and return the row where it stops."""
 
 SYNTHETIC: Mapping[str, Callable[[], list[Entity]]] = {
     "plant": _plants,
     "five-kinds": _five_kinds,
     "swat-shaped": _swat_shaped,
 }
+"""Every synthetic dataset, by name."""
