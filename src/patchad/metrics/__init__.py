@@ -1,9 +1,8 @@
 """Metrics of time-series anomaly detection: pure functions of labels, alarms and scores.
 
-Keywords only. ``labels=`` and ``alarms=`` are bool (or 0/1 integers), ``scores=`` are floats, higher being stranger.
-Inputs are never changed; what a metric cannot take raises `patchad.errors.MetricError`, which says what and why.
-Functions whose name begins with ``oracle_`` choose a threshold with the labels. ``docs/metrics.md`` explains each of
-them.
+Keywords only. ``labels=`` and ``alarms=`` are bool (or 0/1 integers), ``scores=`` are floats, higher meaning more
+anomalous. Inputs are never modified; invalid ones raise `patchad.errors.MetricError`. Functions whose name begins with
+``oracle_`` choose their threshold from the labels. ``docs/metrics.md`` explains each metric.
 """
 
 from patchad.metrics.adjusted import oracle_pa_f1, pa_f1, pa_k_f1, point_adjust
