@@ -29,6 +29,8 @@ STEADY_SPREAD = 1.0
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 50
 """Rows between two checks whether an open event is steady."""
+EXPLAINED = 0.5
+"""Share of its rows from which on a broken sensor explains an event."""
 REPEAT_ROWS = 600
 """Rows after an event in which one like it is a repeat."""
 REPEAT_PEAK = 1.5
@@ -58,7 +60,10 @@ class Finding:
     recognised: int | None = None
     """Where it was recognised as a regime."""
     repeats: int = 0
-    closed: bool = False
+    explained: int = 0
+    """Rows over the closing level in which a broken sensor explains what is seen."""
+    active: int = 0
+    """Rows over the closing level."""
     peaks: list[float] = field(default_factory=list)
     """Peaks of this event and its newest repeats."""
     latest: int = 0
@@ -112,14 +117,21 @@ class EventStage:
         """First unusual row of that run."""
         self._open: Finding | None = None
         self._regime: Finding | None = None
-        self._recent = np.empty(0)
-        """The last scores before adaptation, at most `REGIME_ROWS`."""
+        self._offset = 0.0
+        """By how much scores are higher inside the regime."""
+        self._recent = np.empty((0, 2))
+        """The last scores, before and after adaptation, at most `REGIME_ROWS`."""
 
-    def push(self, rows: Scored, levels: FloatArray, muted: BoolArray) -> None:
-        """Take the next rows with their levels; muted rows neither open an event nor extend it."""
+    def push(self, rows: Scored, levels: FloatArray, muted: BoolArray, explained: BoolArray | None = None) -> None:
+        """Take the next rows with their levels.
+
+        Muted rows neither open an event nor extend it. An event most of whose rows are explained, by a sensor that is
+        stuck or missing, is not listed.
+        """
         if not len(rows):
             return
-        chunk = _Chunk(rows, levels, muted, self._base, self._edge, self._recent)
+        explained = np.zeros(len(rows), dtype=bool) if explained is None else explained
+        chunk = _Chunk(rows, levels, muted, explained, self._base, self._edge, self._recent)
         row = 0
         while row < len(rows):
             if self._open is None and self._regime is None:
@@ -142,22 +154,29 @@ class EventStage:
 
     def _step(self, chunk: _Chunk, row: int) -> None:
         now = self._seen + row
-        if not chunk.active[row] or (row > 0 and not chunk.active[row - 1]):
+        active = chunk.is_active(row, self._offset)
+        if not active or (row > 0 and not chunk.is_active(row - 1, self._offset)):
             self._run = self._run_edge = None
-        if chunk.active[row]:
+        if active:
             self._run = now if self._run is None else self._run
-            if chunk.unusual[row] and self._run_edge is None:
+            if chunk.unusual[row] and self._run_edge is None and self._regime is None:
                 self._run_edge = now
-        if self._open is None and chunk.over[row]:
+        if self._open is None and chunk.is_over(row, self._offset):
             self._open = self._opened(chunk, row, now)
         if self._open is not None:
             self._extend(self._open, chunk, row, now)
         if self._regime is not None:
-            if chunk.lasting[row]:
-                self._regime.last = now
-            elif now - self._regime.last > self._gap:
-                self._close(self._regime)
-                self._regime = None
+            self._watch_regime(self._regime, chunk, row, now)
+
+    def _watch_regime(self, regime: Finding, chunk: _Chunk, row: int, now: int) -> None:
+        """Close the regime on return to normal; until then follow what is steady in it."""
+        if chunk.lasting[row]:
+            regime.last = now
+        elif now - regime.last > self._gap:
+            self._close(regime)
+            self._regime, self._offset = None, 0.0
+        if self._regime is not None and self._open is None and (now - regime.first) % CHECK_EVERY == 0:
+            self._offset = chunk.height(row)
 
     def _opened(self, chunk: _Chunk, row: int, now: int) -> Finding:
         attribution = None if chunk.attribution is None else np.zeros(chunk.attribution.shape[1])
@@ -168,11 +187,13 @@ class EventStage:
     def _extend(self, found: Finding, chunk: _Chunk, row: int, now: int) -> None:
         """Update the open event with a row, and close it or call it a regime where that is due."""
         # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
-        if chunk.active[row] or (self._regime is None and chunk.lasting[row]):
+        if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
             found.last = now
-            if chunk.unusual[row]:
+            found.active += 1
+            found.explained += int(chunk.explained[row])
+            if chunk.unusual[row] and self._regime is None:
                 found.edges = (found.edges[0] if found.edges else now, now)
-        if chunk.over[row]:
+        if chunk.is_over(row, self._offset):
             found.over_last = now
             if chunk.scores[row] > found.peak_score:
                 found.peak, found.peak_score = now, float(chunk.scores[row])
@@ -183,13 +204,13 @@ class EventStage:
             self._open = None
         elif self._regime is None and _is_due(now - found.first) and chunk.is_steady(row):
             found.kind, found.recognised = "regime", now
-            self._regime, self._open = found, None
+            self._regime, self._open, self._offset = found, None, chunk.height(row)
+            self._run = self._run_edge = None
 
     def _close(self, found: Finding) -> None:
         """List an event, or count it as a repeat."""
-        found.closed = True
         start, stop = found.rows
-        if stop - start < self._shortest:
+        if stop - start < self._shortest or found.explained > EXPLAINED * found.active:
             return
         for other in reversed(self.listed):
             if start - other.latest <= REPEAT_ROWS and _is_repeat(found, other):
@@ -215,19 +236,26 @@ class _Chunk:
     """Rows that are pushed together, with what the stage asks of them."""
 
     def __init__(
-        self, rows: Scored, levels: FloatArray, muted: BoolArray, base: float, edge: float, recent: FloatArray
+        self,
+        rows: Scored,
+        levels: FloatArray,
+        muted: BoolArray,
+        explained: BoolArray,
+        base: float,
+        edge: float,
+        recent: FloatArray,
     ) -> None:
         self.scores, self.levels, self.attribution = rows.scores, levels, rows.attribution
+        self.explained = explained
         closing = base + CLOSING * (levels - base)
         lasting = rows.scores if rows.unadapted is None else rows.unadapted
         local = rows.scores if rows.local is None else rows.local
         with np.errstate(invalid="ignore"):  # NaN is over no level
-            self.over: BoolArray = (rows.scores > levels) & ~muted
             self.active: BoolArray = (rows.scores > closing) & ~muted
             self.lasting: BoolArray = (lasting > closing) & ~muted
             self.unusual: BoolArray = local > (closing if rows.local is None else edge)
-        self.history = np.concatenate([recent, lasting])
-        self._before, self._base = len(recent), base
+        self.history = np.concatenate([recent, np.column_stack([lasting, rows.scores])])
+        self._before, self._base, self._closing, self._muted = len(recent), base, closing, muted
         self._where: NDArray[np.intp] = np.flatnonzero(self.active)
 
     def next_active(self, row: int) -> int:
@@ -235,11 +263,27 @@ class _Chunk:
         place = int(np.searchsorted(self._where, row))
         return int(self._where[place]) if place < len(self._where) else len(self.active)
 
+    def is_over(self, row: int, offset: float) -> bool:
+        """Return whether a score is over the level, by so much more than usual."""
+        return bool(self.scores[row] - offset > self.levels[row]) and not self._muted[row]
+
+    def is_active(self, row: int, offset: float) -> bool:
+        """Return whether a score is over the closing level, by so much more than usual."""
+        return bool(self.scores[row] - offset > self._closing[row]) and not self._muted[row]
+
     def is_steady(self, row: int) -> bool:
         """Return whether the last rows have kept their height over normal."""
-        stop = self._before + row + 1
-        low, middle, high = np.quantile(self.history[max(stop - REGIME_ROWS, 0) : stop], [0.1, 0.5, 0.9])
+        low, middle, high = np.nanquantile(self._last(row)[:, 0], [0.1, 0.5, 0.9])
         return bool(high - low <= STEADY_SPREAD * (middle - self._base))
+
+    def height(self, row: int) -> float:
+        """Return by how much the newest scores, all but the highest, are over normal."""
+        newest = self._last(row)[-REGIME_ROWS // 2 :, 1]
+        return max(float(np.nanquantile(newest, 0.99)) - self._base, 0.0)
+
+    def _last(self, row: int) -> FloatArray:
+        stop = self._before + row + 1
+        return self.history[max(stop - REGIME_ROWS, 0) : stop]
 
 
 def covered(findings: list[Finding], length: int) -> Iterator[slice]:

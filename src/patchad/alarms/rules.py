@@ -88,13 +88,16 @@ def find_events(
     sensors.push(values)
     broken = sensors.flush()
     alarms: BoolArray = np.zeros(len(values), dtype=bool)
+    explained = np.zeros(len(values), dtype=bool)
+    for one in broken:
+        explained[one.start : one.stop + shape.merge_gap] |= one.kind != "range"
     listed: list[tuple[Event, slice]] = []
     for segment in segments:
         stage = EventStage(base=rules.base, edge=rules.edge, merge_gap=shape.merge_gap, min_duration=shape.min_duration)
-        stage.push(segment.scored, segment.levels, segment.muted)
+        stage.push(segment.scored, segment.levels, segment.muted, explained[segment.rows])
         stage.flush()
         listed += [_event(found, segment, rules.base, channels, series) for found in stage.listed]
-    kept = [(event, rows) for event, rows in listed if not _explained(event, broken)]
+    kept = list(listed)
     kept += [_sensor_event(one, segments, channels, series) for one in broken if not _known(one, listed)]
     for _, rows in kept:
         alarms[rows] = True
@@ -141,14 +144,6 @@ def _sensor_event(
     identifier = _identifier(series, found.kind, found.start)
     event = Event(found.start, found.stop, peak, score, rating, names, kind=found.kind, id=identifier)
     return event, slice(found.start, found.stop)
-
-
-def _explained(event: Event, broken: Sequence[SensorFinding]) -> bool:
-    """Return whether a stuck or missing sensor explains most of an event."""
-    explained = [
-        min(event.stop, one.stop) - max(event.start, one.start) for one in broken if one.kind in ("stuck", "missing")
-    ]
-    return max(explained, default=0) > 0.5 * len(event)
 
 
 def _known(found: SensorFinding, listed: Sequence[tuple[Event, slice]]) -> bool:
