@@ -25,7 +25,7 @@ from patchad.bench.protocols import (
 )
 from patchad.bench.records import Record, RecordFile, identity, in_a_line, measurement
 from patchad.bench.suites import SUITES, Suite, Variant
-from patchad.bench.workers import results
+from patchad.bench.workers import as_completed
 from patchad.datasets.catalogue import lookup
 from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import find
@@ -299,7 +299,7 @@ def _run_cells(
     """Run cells and append their records; give the errors, and add to `unavailable` the detectors that cannot run."""
     began, done = time.monotonic(), 0
     failed: list[str] = []
-    for task, result in results(_attempt, _tasks(suite, todo, options, unavailable), options.workers):
+    for task, result in as_completed(_attempt, _tasks(suite, todo, options, unavailable), options.workers):
         done += len(task.cells)
         first = task.cells[0]
         if isinstance(result, Trouble):
