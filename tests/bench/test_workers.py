@@ -98,5 +98,5 @@ def test_an_exception_in_the_inputs_is_raised_here() -> None:
 
 
 def test_a_killed_worker_is_one_error_that_says_what_to_do() -> None:
-    with pytest.raises(PatchADError, match="a worker was killed.*run the same command again, with --workers 1"):
+    with pytest.raises(PatchADError, match=r"a worker was killed.*run the same command again, with --workers 1"):
         list(as_completed(os._exit, iter([1]), workers=2))

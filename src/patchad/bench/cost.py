@@ -26,7 +26,7 @@ def measure_cost(detector: NeuralDetector, train_rows: int) -> dict[str, float]:
 
     Returns
     -------
-    `n_parameters`; `flops` of scoring one window, as torch counts them; `latency_ms`, the median time that takes;
+    `n_parameters`; `flops` of scoring one window, as counted by torch; `latency_ms`, the median time of that;
     `step_ms`, the mean time of a training step; `epoch_seconds`, that time over all steps of an epoch.
     """
     window = np.zeros((1, detector.window_, len(detector.channels_)), dtype=np.float32)
