@@ -10,7 +10,6 @@ import logging
 import sys
 import time as clock
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,25 +47,16 @@ Time = Annotated[str | None, typer.Option(help="Time column; by default found by
 Model = Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")]
 
 
-def threshold_help() -> str:
-    """List the thresholds of the registry as they are written on the command line."""
-    from patchad.thresholds import NAMED, Fixed
-
-    names = []
-    for name, kind in NAMED.items():
-        needed = [field.name for field in fields(kind) if field.default is MISSING]  # type: ignore[arg-type]
-        names.append("a number" if kind is Fixed else ":".join([name, *needed]))
-    return f"Threshold instead of the model's own: {', '.join(names)}."
-
-
 class DetectCommand(TyperCommand):
     """`patchad detect`, which imports the thresholds only if their names are to be shown."""
 
     def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
         """Return the help text."""
+        from patchad.thresholds import usage
+
         for option in self.params:
             if option.name == "threshold":
-                option.help = threshold_help()  # type: ignore[attr-defined]
+                option.help = f"Threshold, instead of the model's own: {usage()}."  # type: ignore[attr-defined]
         return super().get_help(ctx)
 
 
