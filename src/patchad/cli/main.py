@@ -40,6 +40,9 @@ app.add_typer(data_cli.app, name="data")
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong call; it has no public name there."""
 
+SHAPE = ("window", "hop", "patch_sizes")
+"""What `inspect` prints of the parameters that a fit may change, where a detector has them."""
+
 _notify = partial(typer.echo, err=True)
 
 Data = Annotated[list[Path], typer.Argument(help="csv, parquet, npy or npz files, or folders of them.")]
@@ -206,13 +209,15 @@ def inspect(model: Model) -> None:
 
     detector = load(model)
     header, _ = checkpoint.read(model)
+    held_out = sum(stop - start for start, stop in header["held_out"])
     lines = {
         "detector": header["detector"],
         "channels": f"{len(header['channels'])}: {listed(header['channels'], 12)}",
-        **{name.replace("_", " "): value for name, value in header["learned"].items()},
+        "n parameters": header["n_parameters"],
+        **{name.replace("_", " "): getattr(detector, f"{name}_") for name in SHAPE if hasattr(detector, f"{name}_")},
         "delay": f"{detector.delay} rows",
         "threshold": f"{header['parameters']['threshold']}, level {header['level']:.6g}",
-        "train scores": f"{len(detector.train_scores_):,} kept, {len(detector.held_out_scores_):,} of them held out",
+        "train scores": f"{len(detector.train_scores_):,} kept, {held_out:,} of them held out",
         "settings": _settings(detector),
         "notes": "; ".join(header["notes"]) or "none",
         "format": f"{header['format']}, written by patchad {header['patchad_version']}",
