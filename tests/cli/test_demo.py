@@ -42,7 +42,7 @@ def test_the_demo_finds_its_faults_and_writes_a_report(tmp_path, capsys):
 def test_the_faulty_channel_is_blamed_first_and_its_partner_named_in_a_correlation_break():
     result = explanations.study(3, 1000, {"shares": explanations.by_shares})
     ranks = result.guilty["shares"]
-    alone = np.array([place for kind in FAULTS if kind != explanations.BREAK for place in ranks[kind]])
+    alone = np.array([rank for kind in FAULTS if kind != explanations.BREAK for rank in ranks[kind]])
     assert (alone == 1).mean() >= 0.8
     assert (alone <= 3).mean() >= 0.95
     assert (np.maximum(ranks[explanations.BREAK], result.partner["shares"]) <= 4).mean() >= 0.95

@@ -177,14 +177,14 @@ def wrong_files(tmp_path_factory):
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_call_is_one_line_and_exit_2_and_writes_nothing(name, folder, wrong_files, tmp_path, capsys):
     arguments, message = WRONG[name]
-    places = {
+    paths = {
         "tmp": str(wrong_files),
         "out": str(tmp_path / "out"),
         "train": str(folder / "train.csv"),
         "model": str(folder / "model.safetensors"),
     }
     before = sorted(wrong_files.iterdir())
-    assert run([argument.format(**places) for argument in arguments]) == 2
+    assert run([argument.format(**paths) for argument in arguments]) == 2
     printed = capsys.readouterr()
     assert message in printed.err
     assert printed.err.startswith("error: ")

@@ -269,13 +269,13 @@ def _cell(name: str, row: ResultRow, protocol: str, plus_minus: str = "±") -> s
     found = row.values.get(name)
     if found is None:
         return ""
-    scale, places = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
+    scale, decimals = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
     if name in PLAIN:
         scale = 1e-6 if name == "peak_memory" else 1.0
-        places = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
+        decimals = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
 
     def number(value: float) -> str:
-        return f"{scale * value:,.{places}f}"
+        return f"{scale * value:,.{decimals}f}"
 
     if row.source == "paper" or found.count < 2 or name in RESOURCES:
         return number(found.mean)
