@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from patchad._kernels import mixing
+from patchad._kernels import backend, eager
+from patchad._kernels.backend import FusedWeights, backend_for
 from patchad._kernels.mixing import MixerSpan, fuse, mix
-from patchad.model import distances
 from patchad.model.distances import DISTANCES
 
 SHAPE = (5, 7, 3, 4)
@@ -38,10 +38,10 @@ def weights(axis: int, shape: tuple[int, ...] = SHAPE, more: int = 2) -> list[nn
     return made
 
 
-def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str, **keep) -> torch.Tensor:
+def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str, **options) -> torch.Tensor:
     bounds = bounds_of(axis, x.shape[1])
     parts = [MixerSpan(*places, fuse(*part)) for places, part in zip(bounds, modules, strict=True)]
-    return mix(x, axis, parts, activation, **keep)
+    return mix(x, axis, parts, activation, **options)
 
 
 def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str) -> torch.Tensor:
@@ -58,14 +58,13 @@ def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: 
 def kernels(request, monkeypatch):
     """Work on single precision with the compiled kernels, and without."""
     if request.param == "torch":
-        for module in (mixing, distances):
-            monkeypatch.setattr(module, "kernels_for", lambda x: None)
+        monkeypatch.setattr(backend, "_load", lambda device: eager)
         return
     if os.environ.get("PATCHAD_NATIVE") != "required":
         pytest.importorskip("patchad._kernels._mixing", reason="patchad was installed without a C compiler")
     from patchad._kernels import _mixing, cpu
 
-    monkeypatch.setattr(mixing, "_loaded", lambda device: cpu)
+    monkeypatch.setattr(backend, "_load", lambda device: cpu if device == "cpu" else eager)
     asked = ["plain", "avx2", "avx512"].index(request.param)
     if asked > _mixing.BEST:
         pytest.skip(f"this machine has no {request.param}")
@@ -99,9 +98,9 @@ def check_single(shape: tuple[int, ...], axis: int, activation: str, more: int) 
         as_good_as_single(one, other, terms=1 if one.shape == x.shape else x.numel() / x.shape[axis])
     with torch.inference_mode():
         over = x.detach().clone()
-        assert mixed(over, axis, single, activation, keep=False).data_ptr() == over.data_ptr()
+        assert mixed(over, axis, single, activation, in_place=True).data_ptr() == over.data_ptr()
     as_good_as_single(over, exact.detach())
-    assert mixing.kernels_for(x) is None or torch.equal(over, found)  # rounding does not depend on gradients there
+    assert backend_for(x) is eager or torch.equal(over, found)  # rounding does not depend on gradients there
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -127,7 +126,7 @@ def test_gelu_is_exact_near_and_far(kernels):
     # Without differences there is nothing to norm: the hidden unit is the shift alone, the narrow matrix copies it.
     before = torch.cat([torch.linspace(-9, 9, 2001), torch.tensor([-1e6, -20.0, 20.0, 1e6])])
     one = torch.ones(len(before), 1)
-    part = mixing.FusedWeights(torch.zeros_like(one), before, one.T.contiguous().fill_(0.0), torch.zeros(1))
+    part = FusedWeights(torch.zeros_like(one), before, one.T.contiguous().fill_(0.0), torch.zeros(1))
     for hidden in range(0, len(before), 100):
         part.narrow.zero_()[0, hidden] = 1
         with torch.inference_mode():
@@ -150,11 +149,11 @@ def test_without_the_compiled_part_torch_does_the_work(monkeypatch, caplog):
     monkeypatch.delitem(sys.modules, "patchad._kernels.cpu", raising=False)
     for name in ("_mixing", "cpu"):
         monkeypatch.delattr(f"patchad._kernels.{name}", raising=False)
-    mixing._loaded.cache_clear()
+    backend._load.cache_clear()
     with caplog.at_level(logging.INFO):
-        assert mixing.kernels_for(torch.zeros(1)) is None
+        assert backend_for(torch.zeros(1)) is eager
     assert "without a C compiler" in caplog.text
-    mixing._loaded.cache_clear()
+    backend._load.cache_clear()
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -180,7 +179,7 @@ def test_without_a_gradient_the_result_can_be_written_over_the_input(axis):
     with torch.no_grad():
         kept = mixed(x, axis, modules, "gelu")
         torch.testing.assert_close(x, before, rtol=0, atol=0)
-        found = mixed(x, axis, modules, "gelu", keep=False)
+        found = mixed(x, axis, modules, "gelu", in_place=True)
     assert found.data_ptr() == x.data_ptr() != kept.data_ptr()
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(kept, expected)
@@ -205,7 +204,7 @@ def test_the_distances_of_all_pairs_are_as_good_as_they_can_be(sizes, distance, 
     torch.manual_seed(0)
     views = 5 * torch.randn(channels, patches + steps, batch, features)
     inter, intra = views[:, :patches], views[:, patches:]
-    measure = DISTANCES[distance]
+    measure = DISTANCES[distance].pairwise
     exact = measure(inter.double(), intra.double())
     torch.testing.assert_close(measure(inter, intra).double(), exact, rtol=1e-5, atol=1e-6)
     pooled = inter.mean(0, keepdim=True), intra.mean(0, keepdim=True)
@@ -216,12 +215,12 @@ def test_the_distances_of_all_pairs_are_as_good_as_they_can_be(sizes, distance, 
 def test_small_distances_do_not_cancel(kernels):
     intra = torch.randn(2, 3, 20, 16)
     inter = intra[:, :1] + 1e-3 * torch.randn(2, 1, 20, 16)
-    exact = DISTANCES["kl"](inter.double(), intra.double())[:, :, 0]
-    found = DISTANCES["kl"](inter, intra)[:, :, 0]
+    exact = DISTANCES["kl"].pairwise(inter.double(), intra.double())[:, :, 0]
+    found = DISTANCES["kl"].pairwise(inter, intra)[:, :, 0]
     torch.testing.assert_close(found.double(), exact, rtol=2e-3, atol=0)
 
 
 def test_distances_have_a_gradient(kernels):
     inter, intra = torch.randn(2, 3, 4, 5, requires_grad=True), torch.randn(2, 2, 4, 5)
-    DISTANCES["kl"](inter, intra).sum().backward()
+    DISTANCES["kl"].pairwise(inter, intra).sum().backward()
     assert inter.grad is not None
