@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 from tests.reference import views_slow
 
 from patchad.errors import InputError
-from patchad.model.distances import DISTANCES, discrepancy
+from patchad.model.distances import DISTANCES, DistanceName, discrepancy
 from patchad.model.loss import ObjectiveConfig, loss, residual, view_loss
 from patchad.model.net import ScaleOutput
 
@@ -24,6 +26,10 @@ def random_output(seed: int = 0, *, projected: bool = True, scale: float = 1.0) 
 def turned(view: torch.Tensor) -> torch.Tensor:
     """Give (b, c, n, d), as the slow twin has it."""
     return view.permute(2, 0, 1, 3)
+
+
+def test_distances_are_those_of_the_type():
+    assert tuple(DISTANCES) == get_args(DistanceName)
 
 
 @pytest.mark.parametrize("kind", DISTANCES)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import get_args
 
 import pytest
 import torch
 from tests.reference.net_slow import PlainNet
 
 from patchad import PatchAD
+from patchad._kernels.backend import Activation
 from patchad.errors import InputError
-from patchad.model.net import NetConfig, PatchADNet, sinusoids
+from patchad.model.net import ACTIVATIONS, NetConfig, PatchADNet, sinusoids
 
 CONFIG = NetConfig(
     channels=3,
@@ -83,7 +85,7 @@ def test_the_net_equals_its_plain_twin(changes, graded):
         torch.testing.assert_close(found.rec_intra, expected.rec_intra, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_that_change_are_folded_anew():
+def test_changed_weights_are_fused_again():
     model = net()
     x = torch.randn(2, 30, 3)
     with torch.no_grad():
@@ -183,6 +185,10 @@ def test_the_papers_net_is_no_larger_than_the_paper_says():
     detector = PatchAD.paper()
     detector.channels_ = tuple(map(str, range(51)))
     assert size(PatchADNet(detector._net_config(105, (3, 5)))) <= 403_000
+
+
+def test_activations_are_those_of_the_type():
+    assert tuple(ACTIVATIONS) == get_args(Activation)
 
 
 @pytest.mark.parametrize(

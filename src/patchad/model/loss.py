@@ -1,4 +1,4 @@
-"""The training loss, and the evidence that a score is made of: pure functions.
+"""The training loss of the two views: pure functions.
 
 Axes: c channel (one when the views are pooled), n patch, p step in the patch, b batch, d feature, t step of the window.
 """
@@ -75,13 +75,13 @@ def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
         value = distance.mean(one, other)
         return value - value.detach() if adversarial else value + value.detach()
 
-    def reversed_gradient(view: Tensor) -> tuple[Tensor, ...]:
+    def reversed_summary(view: Tensor) -> tuple[Tensor, ...]:
         found = distance.summary(view)
         return tuple(2 * one.detach() - one for one in found) if adversarial else found
 
-    inter, intra = distance.summary(out.inter), reversed_gradient(out.intra)
+    inter, intra = distance.summary(out.inter), reversed_summary(out.intra)
     if c == 0 or out.inter_projected is None or out.intra_projected is None:
         return contrast(inter, intra)
-    inter_projected, intra_projected = distance.summary(out.inter_projected), reversed_gradient(out.intra_projected)
+    inter_projected, intra_projected = distance.summary(out.inter_projected), reversed_summary(out.intra_projected)
     constraint = contrast(inter_projected, intra) + contrast(inter, intra_projected)
     return (1 - c) * contrast(inter, intra) + c * constraint

@@ -30,7 +30,7 @@ def training_bar(show: bool) -> Iterator[Callable[[Progress], None] | None]:
     )
     console = Console(stderr=True)
     if not console.is_terminal:
-        console.print("training started")  # a log shows the bar only when it is full
+        console.print("training has begun")  # a log shows the bar only when it is full
     with Bar(*columns, console=console) as bar:
         task = bar.add_task("training", loss="-", held_out="-")
 
