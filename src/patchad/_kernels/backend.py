@@ -69,6 +69,14 @@ def backend_for(x: Tensor) -> Backend:
     return _load("any" if x.dtype != torch.float32 or torch.compiler.is_exporting() else x.device.type)
 
 
+def layout(x: Tensor, *, last: bool) -> tuple[tuple[int, int, int], tuple[int, int]]:
+    """Return the outer, mixed and inner size of a mixer's tensor, and its outer stride and that from row to row."""
+    if x.ndim == 3:
+        return (x.shape[0], x.shape[1], x.shape[2]), (x.stride(0), x.stride(1))
+    rows, columns = x.shape
+    return (1, columns, rows) if last else (1, rows, columns), (0, x.stride(0))
+
+
 @functools.cache
 def _load(device: str) -> Backend:
     from patchad._kernels import eager

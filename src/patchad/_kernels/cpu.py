@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from patchad._kernels import _mixing
-from patchad._kernels.backend import Activation, FusedWeights
+from patchad._kernels.backend import Activation, FusedWeights, layout
 from patchad._kernels.eager import fuse, handles, weighted_sum
 
 __all__ = ["INSTRUCTIONS", "backward", "distances", "forward", "fuse", "handles", "weighted_sum"]
@@ -28,7 +28,7 @@ def forward(
     weights = FusedWeights(*(tensor.contiguous() for tensor in weights))
     hidden, gelu = len(weights.shift), activation == "gelu"
     _mixing.forward(
-        INSTRUCTIONS, *_layout(x, last), last, _addresses(weights), hidden, gelu, x.data_ptr(), out.data_ptr()
+        INSTRUCTIONS, *layout(x, last=last), last, _addresses(weights), hidden, gelu, x.data_ptr(), out.data_ptr()
     )
     return (x, *weights) if save else ()
 
@@ -43,7 +43,7 @@ def backward(
     found = [torch.empty_like(tensor) for tensor in weights]
     _mixing.backward(
         INSTRUCTIONS,
-        *_layout(x, last),
+        *layout(x, last=last),
         last,
         _addresses(weights),
         len(shift),
@@ -70,12 +70,3 @@ def distances(inter: Tensor, intra: Tensor, *, softmax: bool) -> Tensor:
 
 def _addresses(tensors: Sequence[Tensor]) -> tuple[int, ...]:
     return tuple(tensor.data_ptr() for tensor in tensors)
-
-
-def _layout(x: Tensor, last: bool) -> tuple[tuple[int, int, int], tuple[int, int]]:
-    """Return outer, axis and inner size, and the strides from outer to outer and from row to row."""
-    if last:
-        return (1, x.shape[1], x.shape[0]), (0, x.stride(0))
-    if x.ndim == 2:
-        return (1, x.shape[0], x.shape[1]), (0, x.stride(0))
-    return (x.shape[0], x.shape[1], x.shape[2]), (x.stride(0), x.stride(1))

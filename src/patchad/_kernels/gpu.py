@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from patchad._kernels.backend import Activation, FusedWeights
+from patchad._kernels.backend import Activation, FusedWeights, layout
 from patchad._kernels.eager import distances
 from patchad._kernels.gpu_weights import block, fuse, weighted_sum
 
@@ -257,7 +257,7 @@ def _plan(
     x: Tensor, last: bool, weights: FusedWeights, *, columns: int, each: int
 ) -> tuple[int, dict[str, int | bool]]:
     """Return the number of programs, at most `each` per multiprocessor, and the sizes that a kernel takes."""
-    outers, axis, inners, (outer_stride, axis_stride) = _layout(x, last)
+    (outers, axis, inners), (outer_stride, axis_stride) = layout(x, last=last)
     hidden, across = len(weights.shift), -(-inners // columns)
     sizes = {
         "outer_stride": outer_stride,
@@ -280,12 +280,3 @@ def _multiprocessors(device: torch.device) -> int:
     if device.type != "cuda":
         return 4  # interpreted kernels, in tests
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
-def _layout(x: Tensor, last: bool) -> tuple[int, int, int, tuple[int, int]]:
-    """Return outer, axis and inner size, and the strides of the first two; that of the last is one."""
-    if last:
-        return 1, x.shape[1], x.shape[0], (0, 1)
-    if x.ndim == 2:
-        return 1, x.shape[0], x.shape[1], (0, x.stride(0))
-    return x.shape[0], x.shape[1], x.shape[2], (x.stride(0), x.stride(1))
