@@ -62,7 +62,7 @@ def calls(
         with torch.inference_mode():
             return discrepancy(net(part, project=False, reconstruct=False), "kl")
 
-    parts = [batch] if cuda else list(torch.split(batch, min(batch_size_for_core(detector._values()), 8)))
+    parts = [batch] if cuda else list(torch.split(batch, min(batch_size_for_core(net.config.values), 8)))
     return {"scoring": lambda: parallel_map(some, parts), "training": lambda: step(batch)}
 
 

@@ -24,10 +24,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD, make
 from patchad.detectors.backends.onnx import with_onnx
+from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
 from patchad.model.distances import discrepancy
 from patchad.model.net import PatchADNet
 from patchad.model.training import TrainStep
+from patchad.model.witnesses.discrepancy import Discrepancy
+from patchad.model.witnesses.residual import Residual
 
 WINDOWS = {"paper": PatchAD.paper().window, "default": PatchAD().window}
 BATCHES = (1, 128, 1024)
@@ -49,16 +52,16 @@ class Case:
         self.net = PatchADNet(config).to(device)
         self.plain = PlainNet(config).to(device)
         self.plain.load_state_dict(self.net.state_dict())
-        self.detector.net_ = self.net
-        self.detector._remember(None)
         self.reconstruct = self.detector.score != "discrepancy"
+        self.names = ("discrepancy", "residual") if self.reconstruct else ("discrepancy",)
+        self.backend = TorchBackend(self.net, (Discrepancy("kl", 1), Residual()), device)
         self.steps = window if self.detector.fold == "mean" else self.detector.hop
         self.batch = torch.randn(max(BATCHES), window, channels, device=device)
 
     def score(self, size: int) -> Callable[[], object]:
         """Return a call that scores `size` windows with our code, as `decision_function` does."""
         windows = self.batch[:size]
-        return lambda: self.detector._evidence(windows, self.steps, reconstruct=self.reconstruct)
+        return lambda: self.backend.observe(windows, self.steps, self.names)
 
     def score_plain(self, size: int, *, compiled: bool = False) -> Callable[[], object]:
         """Return a call that scores `size` windows module by module: the same evidence as our code."""
@@ -285,17 +288,23 @@ def relatives(channels: int, device: torch.device, seconds: float) -> str:
     return "\n".join(lines)
 
 
+def score(detector: PatchAD, windows: Tensor, steps: int) -> Tensor:
+    """Score the newest steps of scaled windows, witness by witness."""
+    evidence = detector.backend_.observe(windows, steps, detector.rule_.needed(explain=False))
+    return detector.rule_.columns(evidence).cpu()
+
+
 def against_paper(channels: int, device: torch.device, seconds: float) -> str:
     """Time `PatchAD()` as it runs, net, memory and score, beside the plain net of the paper, as Markdown."""
     rows = np.random.default_rng(0).standard_normal((2000, channels))
     detector = PatchAD(max_steps=2, device=str(device)).fit(rows)
-    windows = detector._scaled_windows([rows.astype(np.float32)], 512)
+    windows = torch.from_numpy(detector._scaled_windows([rows.astype(np.float32)], 512))
     paper, default = Case("paper", channels, device), Case("default", channels, device)
     calls = {
         "plain train": paper.train_plain(),
         "plain score": paper.score_plain(128),
         "ours train": default.train(),
-        "ours score": lambda: detector._judge(windows, detector.window_, explain=False),
+        "ours score": lambda: score(detector, windows, detector.window_),
     }
     best = timed(calls, device, seconds)
     rates = {
@@ -333,12 +342,13 @@ def latency(device: str, channels: int = 38, calls: int = 1000) -> str:
     if device == "cpu":
         backends["ONNX Runtime"] = lambda: with_onnx(detector)
     for name, load in backends.items():
-        judge = load()._judge
-        windows = [detector.scaler_(rows[first : first + detector.window_])[None] for first in range(100)]
+        loaded = load()
+        scaled = detector.scaler_(rows[: 100 + detector.window_])
+        windows = [detector.backend_.cut(scaled, np.array([first])) for first in range(100)]
         spent = []
         for call in range(calls + 50):
             began = time.perf_counter()
-            judge(windows[call % 100], steps, explain=False)
+            score(loaded, windows[call % 100], steps)
             spent.append(1e3 * (time.perf_counter() - began))
         median, high = np.percentile(spent[50:], [50, 99])
         lines.append(f"| {name}, {channels} channels | {median:.2f} | {high:.2f} |")
