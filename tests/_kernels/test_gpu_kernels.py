@@ -1,4 +1,4 @@
-"""The kernels for a GPU, interpreted: what they compute, on any machine. `test_gpu.py` runs them as they are."""
+"""GPU kernels, interpreted on any machine. `test_gpu.py` runs them compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchad.model.net import PatchADNet
 
 pytest.importorskip("triton", reason="triton is not installed here")
 if torch.cuda.is_available():
-    pytest.skip("the kernels run as they are here", allow_module_level=True)
+    pytest.skip("the kernels run compiled here", allow_module_level=True)
 gpu = pytest.importorskip("patchad._kernels.gpu")
 
 SHAPE = (7, 9, 5, 6)
@@ -81,17 +81,17 @@ def test_the_weighted_sum_of_layers_and_its_gradient_equal_torchs():
     torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
 
 
-def test_a_whole_net_and_its_gradients_are_those_of_torch(monkeypatch):
+def test_a_whole_net_and_its_gradients_equal_torchs(monkeypatch):
     detector = PatchAD(d_model=4)
     detector.channels_ = ("a", "b", "c")
     torch.manual_seed(0)
     net = PatchADNet(detector._net_config(12, (2, 3)))
     windows = torch.randn(3, 12, 3)
-    asked = ObjectiveConfig(objective="agreement", distance="kl", constraint=0.2)
+    objective = ObjectiveConfig(objective="agreement", distance="kl", constraint=0.2)
     found = []
     for module in (eager, gpu):
         monkeypatch.setattr(backend, "_load", lambda device, module=module: module)
-        value = loss(net(windows), windows, asked)
+        value = loss(net(windows), windows, objective)
         found.append((value.detach(), torch.autograd.grad(value, list(net.parameters()))))
     (expected, gradients), (value, others) = found
     torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)

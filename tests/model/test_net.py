@@ -96,7 +96,7 @@ def test_changed_weights_are_fused_again():
     torch.testing.assert_close(after, model(x)[0].inter)
 
 
-def test_heads_can_be_left_out():
+def test_heads_are_optional():
     out = net()(torch.randn(2, 30, 3), project=False, reconstruct=False)[0]
     assert out.inter_projected is out.rec_inter is None
     with pytest.raises(ValueError, match="reconstruct=False"):
@@ -121,7 +121,7 @@ def test_views_share_channel_and_mixrep_mixers_but_not_inter_and_intra():
 
 
 @pytest.mark.parametrize("switch", ["channel_mixer", "mixrep_mixer", "projection"])
-def test_a_part_switched_off_is_gone(switch):
+def test_a_disabled_part_has_no_weights(switch):
     assert size(net(**{switch: False})) < size(net())
     net(**{switch: False})(torch.randn(2, 30, 3))
 
@@ -136,13 +136,13 @@ def test_channels_do_not_mix_without_the_channel_mixer():
         assert torch.allclose(first, second) is same
 
 
-def test_positions_are_added_once_and_can_be_switched_off():
+def test_positions_are_added_once_and_can_be_disabled():
     x = torch.randn(2, 30, 3)
     with_positions, without = net(), net(positional_embedding=False)
     torch.testing.assert_close(without(x + sinusoids(30, 3))[1].inter, with_positions(x)[1].inter)
 
 
-def test_positions_follow_the_transformer():
+def test_positions_are_those_of_the_transformer():
     found = sinusoids(4, 5)
     for t in range(4):
         for c in range(5):
