@@ -6,8 +6,10 @@ from tests.reference import views_slow
 
 from patchad.errors import InputError
 from patchad.model.distances import DISTANCES, discrepancy
-from patchad.model.loss import ObjectiveConfig, loss, residual, view_loss
+from patchad.model.loss import ObjectiveConfig, loss, view_loss
 from patchad.model.net import ScaleOutput
+from patchad.model.witnesses.discrepancy import Discrepancy
+from patchad.model.witnesses.residual import Residual
 
 
 def random_output(seed: int = 0, *, projected: bool = True, scale: float = 1.0) -> ScaleOutput:
@@ -22,7 +24,7 @@ def random_output(seed: int = 0, *, projected: bool = True, scale: float = 1.0) 
 
 
 def turned(view: torch.Tensor) -> torch.Tensor:
-    """Give (b, c, n, d), as the slow twin has it."""
+    """Return (b, c, n, d), the layout of the slow twin."""
     return view.permute(2, 0, 1, 3)
 
 
@@ -98,21 +100,22 @@ def test_the_loss_adds_the_reconstruction_error_of_every_scale():
     torch.testing.assert_close(loss(outputs, target, config), expected)
 
 
-def test_scores_average_over_scales():
+def test_witnesses_average_over_scales():
     outputs = [random_output(6), random_output(7)]
     each = [discrepancy([o], "kl") for o in outputs]
-    torch.testing.assert_close(discrepancy(outputs, "kl"), (each[0] + each[1]) / 2)
-    target = torch.zeros(3, 20, 2, dtype=torch.float64)
+    windows = torch.zeros(3, 20, 2, dtype=torch.float64)
+    torch.testing.assert_close(Discrepancy("kl", 1).observe(windows, outputs, 20), (each[0] + each[1]) / 2)
     mean = (outputs[0].reconstruction + outputs[1].reconstruction) / 2
-    torch.testing.assert_close(residual(outputs, target), mean.abs())
+    torch.testing.assert_close(Residual().observe(windows, outputs, 20), mean.abs())
 
 
 @pytest.mark.parametrize("steps", [1, 5, 7, 20])
-def test_the_newest_steps_alone_are_the_newest_of_all(steps):
+@pytest.mark.parametrize("witness", [Discrepancy("kl", 1), Residual()], ids=["discrepancy", "residual"])
+def test_the_newest_steps_alone_are_the_newest_of_all(steps, witness):
     outputs = [random_output(6), random_output(7)]
-    target = torch.zeros(3, 20, 2, dtype=torch.float64)
-    torch.testing.assert_close(discrepancy(outputs, "kl", steps), discrepancy(outputs, "kl")[:, -steps:])
-    torch.testing.assert_close(residual(outputs, target, steps), residual(outputs, target)[:, -steps:])
+    windows = torch.randn(3, 20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    whole = witness.observe(windows, outputs, 20)
+    torch.testing.assert_close(witness.observe(windows, outputs, steps), whole[:, -steps:])
 
 
 @pytest.mark.parametrize(
