@@ -15,8 +15,8 @@ from patchad import __version__
 from patchad.data.files import write_whole
 from patchad.errors import ModelFileError
 
-FORMAT = 1
-"""Raised when an older version could no longer read the file."""
+FORMAT = 2
+"""Raised when an older version could no longer read the file, or this one the older files."""
 _NO_CHECKSUM = "0" * 64
 
 
@@ -54,10 +54,11 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise ModelFileError(
             f"{str(path)!r} is a safetensors file, but not a PatchAD model; fit one with `patchad fit`"
         )
-    if int(metadata["format"]) > FORMAT:
+    if int(metadata["format"]) != FORMAT:
+        remedy = "upgrade patchad" if int(metadata["format"]) > FORMAT else "fit it again"
         raise ModelFileError(
             f"{str(path)!r} has format {metadata['format']} (written by patchad {metadata.get('patchad_version')}), "
-            f"this version reads up to {FORMAT}; upgrade patchad"
+            f"this version reads format {FORMAT}; {remedy}"
         )
     blank = content.replace(metadata["checksum"].encode(), _NO_CHECKSUM.encode(), 1)
     if hashlib.sha256(blank).hexdigest() != metadata["checksum"]:
