@@ -56,7 +56,8 @@ class SubPCA(WindowDetector):
         flat = windows.reshape(len(windows), -1)
         found = PCA(random_state=self._seed()).fit(flat)
         directions = int(np.searchsorted(np.cumsum(found.explained_variance_ratio_), self.explained)) + 1
-        self.mean_, self.directions_ = found.mean_, found.components_[:directions]
+        self.mean_ = found.mean_
+        self.directions_ = np.ascontiguousarray(found.components_[:directions])  # as a file restores them
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         flat = windows.reshape(len(windows), -1) - self.mean_
