@@ -12,7 +12,8 @@ from tests.conftest import save_tiny_gpt2, waves
 from torch import nn
 
 from patchad import InputError, MissingWeightsError, load, make
-from patchad.detectors.baselines.forecast import exponential_mean
+from patchad.data.stages import Scored
+from patchad.detectors.baselines.forecast import ExponentialMean
 from patchad.detectors.baselines.transformers import _Inception, _TimesBlock
 from patchad.metrics import roc_auc
 
@@ -180,14 +181,19 @@ def test_the_least_window(weights, name):
 @pytest.mark.parametrize("span", [1, 2, 105])
 def test_the_exponential_mean_is_that_of_pandas(span):
     values = np.random.default_rng(0).random(300)
-    np.testing.assert_allclose(exponential_mean(values, span), pd.Series(values).ewm(span=span).mean(), rtol=1e-12)
+    expected = pd.Series(values).ewm(span=span).mean()
+    whole = ExponentialMean(span).push(Scored(values)).scores
+    np.testing.assert_allclose(whole, expected, rtol=1e-12)
+    mean = ExponentialMean(span)
+    parts = [mean.push(Scored(part)).scores for part in np.split(values, [0, 1, 7, 7, 100])]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_smoothing_knows_no_blocks(fitted, monkeypatch):
+def test_smoothing_does_not_depend_on_blocks(fitted, monkeypatch):
     detector = fitted("lstm")
     values, _ = planted("level shift")
     whole = detector.decision_function(values), detector.explain(values)
-    monkeypatch.setattr(type(detector), "_together", lambda _: 3)
+    monkeypatch.setattr(type(detector), "_batch", lambda _: 3)
     np.testing.assert_allclose(detector.decision_function(values), whole[0], rtol=1e-4)
     np.testing.assert_allclose(detector.explain(values), whole[1], rtol=1e-3, atol=1e-5)
 

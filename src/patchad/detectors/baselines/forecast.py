@@ -214,6 +214,8 @@ class ExponentialMean(Immediate):
 
     def push(self, rows: Scored) -> Scored:
         """Return the rows, averaged."""
+        if not len(rows):  # lfilter would return a state of its own
+            return rows
         weight = self._filtered("weight", np.ones((len(rows), 1)))
         scores = self._filtered("scores", rows.scores[:, None]) / weight
         if rows.attribution is None:
