@@ -103,7 +103,10 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     @property
     def delay(self) -> int:
-        """Rows that a verdict waits for: the score of row k depends on no row after k + delay."""
+        """Rows that a verdict waits for: the score of row k depends on no row after k + delay.
+
+        Rows that were dropped do not count.
+        """
         return 0
 
     @property

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from patchad.data.table import FloatArray
 from patchad.detectors.baselines.subsequences import FlatModel
 from patchad.errors import InputError, MissingExtraError
+from patchad.model.randomness import GENERATORS
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -155,15 +156,16 @@ def _representation(net: Any, flat: FloatArray) -> FloatArray:
 @contextmanager
 def _global_generators_kept() -> Iterator[None]:
     """Put the generators of Python, numpy and torch, and the environment, back as they were."""
-    numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
-    hashes = os.environ.get("PYTHONHASHSEED")
-    try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            yield
-    finally:
-        np.random.set_state(numpys)  # noqa: NPY002
-        random.setstate(pythons)
-        if hashes is None:
-            os.environ.pop("PYTHONHASHSEED", None)
-        else:
-            os.environ["PYTHONHASHSEED"] = hashes
+    with GENERATORS:
+        numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
+        hashes = os.environ.get("PYTHONHASHSEED")
+        try:
+            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+                yield
+        finally:
+            np.random.set_state(numpys)  # noqa: NPY002
+            random.setstate(pythons)
+            if hashes is None:
+                os.environ.pop("PYTHONHASHSEED", None)
+            else:
+                os.environ["PYTHONHASHSEED"] = hashes
