@@ -21,7 +21,7 @@ from patchad import PatchAD
 from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, judge
 from patchad.data.series import Series
 from patchad.data.table import Table
-from patchad.datasets.synthetic import FAULTS, Fault, PlantRun, plant
+from patchad.datasets.plant import FAULTS, Fault, PlantRun, simulate_plant
 from patchad.model.relations import Relations
 from patchad.results.detection import Event
 
@@ -132,8 +132,8 @@ def study(seeds: int, first: int, explanations: Mapping[str, Callable[[Case], li
     result = Study()
     kinds = tuple(FAULTS) * 2
     for seed in range(seeds):
-        train = plant(TRAIN_ROWS, seed=first + seed)
-        run = plant(ROWS_PER_FAULT * len(kinds), seed=2 * first + seed, kinds=kinds)
+        train = simulate_plant(TRAIN_ROWS, seed=first + seed)
+        run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=2 * first + seed, kinds=kinds)
         detector = PatchAD(random_state=seed).fit(Table(train.values, train.channels))
         outcomes, _ = judge(run.faults, detector.detect(Table(run.values, run.channels)).events)
         bare = copy(detector)

@@ -1,12 +1,12 @@
-"""Time and memory of every metric, against slow twins and public packages, and what a random score gets.
+"""Time and peak memory of every metric, beside slow twins and public packages, and the values of random scores.
 
 Run it from the root of the repository, on one core::
 
-    OMP_NUM_THREADS=1 python benchmarks/metrics.py            # time and memory, as Markdown tables
-    OMP_NUM_THREADS=1 python benchmarks/metrics.py --random   # how random scores do on each metric
+    OMP_NUM_THREADS=1 python benchmarks/metrics.py            # time and peak memory, as Markdown tables
+    OMP_NUM_THREADS=1 python benchmarks/metrics.py --random   # values of random scores
 
-Nothing is extrapolated: a rival is run at growing sizes until the next would take it longer than about ``--patience``
-seconds, and the last size it was run at is named.
+Nothing is extrapolated: a rival is run at growing sizes until the next would take longer than about ``--patience``
+seconds, and the largest size is reported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Call = Callable[[BoolArray, FloatArray, BoolArray], object]
 
 
 def series(size: int, kind: str = "long") -> Case:
-    """Labels, scores and alarms: long events on a tenth of the points, or events of one to three points on half."""
+    """Return labels, scores and alarms: long events on a tenth of the points, or events of 1 to 3 points on half."""
     rng = np.random.default_rng(0)
     if kind == "short":
         labels = np.repeat(np.arange(size) % 2 == 0, rng.integers(1, 4, size))[:size]
@@ -53,7 +53,7 @@ def series(size: int, kind: str = "long") -> Case:
 
 
 def calls() -> dict[str, Call]:
-    """Every function, with its default parameters."""
+    """Return every function with its default parameters."""
 
     def of_scores(name: str) -> Call:
         return lambda labels, scores, _: getattr(metrics, name)(labels=labels, scores=scores)
@@ -70,7 +70,7 @@ def calls() -> dict[str, Call]:
 
 
 def rivals() -> dict[str, dict[str, Call]]:
-    """List the slow twins of the tests, and the public packages that are installed."""
+    """Return the slow twins of the tests and the installed public packages."""
     twins: dict[str, Call] = {
         "vus": lambda y, s, _: ranges_slow.vus(y, s),
         "vus, legacy": lambda y, s, _: ranges_slow.vus(y, s, family="legacy"),
@@ -103,7 +103,7 @@ def rivals() -> dict[str, dict[str, Call]]:
 
 
 def seconds(call: Call, case: Case, repeats: int = 3) -> float:
-    """Shortest processor time of a few runs; one run if it is long."""
+    """Return the shortest processor time of a few runs; of one run if it is long."""
     best = float("inf")
     for _ in range(repeats):
         begin = time.process_time()
@@ -115,7 +115,7 @@ def seconds(call: Call, case: Case, repeats: int = 3) -> float:
 
 
 def peak(call: Call, case: Case) -> float:
-    """Largest memory held on top of the input, as a multiple of the input: labels, scores and alarms."""
+    """Return the peak memory on top of the input, as a multiple of the input: labels, scores and alarms."""
     tracemalloc.start()
     try:
         call(*case)
@@ -126,7 +126,7 @@ def peak(call: Call, case: Case) -> float:
 
 
 def print_times() -> None:
-    """One row per metric: seconds at each size, seconds with very many events, memory."""
+    """Print one row per metric: seconds at each size, seconds with very many events, peak memory."""
     print(
         "| metric | " + " | ".join(f"{size:,}" for size in SIZES) + " | 430,000, short events | memory, short events |"
     )
@@ -138,7 +138,7 @@ def print_times() -> None:
 
 
 def print_rivals(patience: float) -> None:
-    """One row per rival and metric, at the largest size it finished within patience."""
+    """Print one row per rival and metric, at the largest size it finished within the time limit."""
     ours = calls()
     print("| metric | rival | points | rival, s | patchad, s | times faster | largest difference |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
@@ -152,7 +152,7 @@ def print_rivals(patience: float) -> None:
 
 
 def _largest(function: Call, patience: float) -> tuple[Case, float, object]:
-    """Run a rival at growing sizes, as long as its growth so far lets expect an end within patience."""
+    """Run a rival at growing sizes while its growth so far predicts an end within the time limit."""
     sizes: list[int] = []
     times: list[float] = []
     for size in RIVAL_SIZES:
@@ -169,7 +169,7 @@ def _largest(function: Call, patience: float) -> tuple[Case, float, object]:
 
 
 def print_random(seeds: int = 5) -> None:
-    """One row per key of `evaluate`: mean over seeds of uniform random scores that raise one percent of alarms."""
+    """Print one row per key of `evaluate`: mean over seeds of uniform random scores that alarm on one percent."""
     kinds = {
         "long events": np.isin(np.arange(100_000) // 500, np.arange(5, 200, 10)),
         "short events": np.isin(np.arange(100_000) // 10, np.arange(50, 10_000, 100)),
@@ -186,10 +186,12 @@ def print_random(seeds: int = 5) -> None:
 
 
 def main() -> None:
-    """Print what the command line asks for."""
+    """Print the tables selected on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--random", action="store_true", help="only the table of random scores")
-    parser.add_argument("--patience", type=float, default=20.0, help="seconds that one run of a rival may take, about")
+    parser.add_argument("--random", action="store_true", help="print only the table of random scores")
+    parser.add_argument(
+        "--patience", type=float, default=20.0, help="approximate time limit of one run of a rival, in seconds"
+    )
     options = parser.parse_args()
     if options.random:
         print_random()

@@ -14,7 +14,7 @@ import torch
 
 from patchad import PatchAD
 from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, judge
-from patchad.datasets.synthetic import FAULTS, plant
+from patchad.datasets.plant import FAULTS, simulate_plant
 
 CALM_ROWS = 20_000
 
@@ -43,8 +43,8 @@ def study(seeds: int) -> Study:
     kinds = tuple(FAULTS) * 2
     for seed in range(seeds):
         began = time.perf_counter()
-        detector = PatchAD(random_state=seed).fit(plant(TRAIN_ROWS, seed=1000 + seed).values)
-        run = plant(ROWS_PER_FAULT * len(kinds), seed=2000 + seed, kinds=kinds)
+        detector = PatchAD(random_state=seed).fit(simulate_plant(TRAIN_ROWS, seed=1000 + seed).values)
+        run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=2000 + seed, kinds=kinds)
         detector.channels_ = run.channels
         outcomes, false_events = judge(run.faults, detector.detect(run.values).events)
         hits = Counter(outcome.fault.kind for outcome in outcomes if outcome.event is not None)
@@ -54,7 +54,7 @@ def study(seeds: int) -> Study:
         ranks = [outcome.rank for outcome in outcomes if outcome.event is not None]
         result.first += sum(rank == 1 for rank in ranks)
         result.first_three += sum(rank is not None and rank <= 3 for rank in ranks)
-        result.calm_events.append(len(detector.detect(plant(CALM_ROWS, seed=3000 + seed).values).events))
+        result.calm_events.append(len(detector.detect(simulate_plant(CALM_ROWS, seed=3000 + seed).values).events))
         result.false_events.append(len(false_events))
         print(
             f"seed {seed}: {dict(hits)}, calm {result.calm_events[-1]}, {time.perf_counter() - began:.0f} s", flush=True

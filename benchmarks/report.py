@@ -1,8 +1,8 @@
-"""Size of a report and how fast a browser draws it, at 1,000,000 rows x 50 channels with 300 events. Prints both.
+"""Print the size of a report and how fast a browser draws it: 1,000,000 rows x 50 channels, 300 events.
 
 python benchmarks/report.py [--rows 1000000] [--channels 50] [--events 300] [--out report.html]
 
-The detection is made up, as large as a real one: what is measured is the page. Needs Chromium for the drawing.
+The detection is synthetic, as large as a real one: the page is what is measured. Drawing needs Chromium.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from patchad.results.detection import Detection, Event, Expectation, by_severity
 from patchad.results.expectations import MOST_CHANNELS, MOST_EVENTS
 
 
-def made_up(rows: int, channels: int, count: int) -> tuple[Detection, np.ndarray]:
-    """Give a detection with `count` events of 1 to 400 rows, and labels that fit most of them."""
+def synthetic_detection(rows: int, channels: int, count: int) -> tuple[Detection, np.ndarray]:
+    """Return a detection with `count` events of 1 to 400 rows, and labels that match most of them."""
     rng = np.random.default_rng(0)
     names = tuple(f"sensor_{i:02d}" for i in range(channels))
     values = rng.standard_normal((rows, channels), dtype=np.float32)
@@ -61,7 +61,7 @@ def made_up(rows: int, channels: int, count: int) -> tuple[Detection, np.ndarray
 
 
 def drawing_times(path: Path) -> dict[str, float]:
-    """Open the page in Chromium, zoom to an event, and give seconds."""
+    """Open the page in Chromium, zoom to an event, and return seconds."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -90,19 +90,19 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=300)
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
-    found, labels = made_up(arguments.rows, arguments.channels, arguments.events)
+    found, labels = synthetic_detection(arguments.rows, arguments.channels, arguments.events)
     began = time.perf_counter()
     chapter = Chapter.of("", found, labels if arguments.events else None)
-    judged = time.perf_counter()
+    compared = time.perf_counter()
     content = render_page([chapter])
     print(f"{arguments.rows:,} rows x {arguments.channels} channels, {arguments.events} events")
-    print(f"labels and metrics: {judged - began:.1f} s; page: {time.perf_counter() - judged:.1f} s")
+    print(f"labels and metrics: {compared - began:.1f} s; page: {time.perf_counter() - compared:.1f} s")
     print(f"size: {len(content) / 1e6:.1f} MB")
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.out or Path(folder) / "report.html"
         path.write_bytes(content)
         if shutil.which("chromium") is None:
-            print("no chromium: the drawing was not measured; scripts/install-browser installs it")
+            print("no Chromium: drawing was not measured; scripts/install-browser installs it")
             return
         for name, seconds in drawing_times(path).items():
             print(f"{name}: {seconds:.2f} s")

@@ -1,4 +1,4 @@
-"""Writes a few rows of every dataset in its own public layout."""
+"""Write a few rows of every dataset in its native layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WADI_PREFIX = "\\\\WIN-25J4RO10SBF\\LOG_DATA\\SUTD_WADI\\LOG_DATA\\"
 
 
 def rows(count: int, channels: int = 1, start: float = 0.0) -> np.ndarray:
-    """Values that tell their place: row + channel / 100."""
+    """Values that identify their position: row + channel / 100."""
     return np.round(start + np.arange(count)[:, None] + np.arange(channels)[None, :] / 100, 2)
 
 
@@ -32,9 +32,9 @@ def npz(path: Path, channels: int = 2, train: int = 6, test: int = 4, start: flo
 
 def triple(folder: Path, prefix: str, channels: int = 2, suffix: str = "npy") -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {"train": rows(6, channels), "test": rows(4, channels), "test_label": np.array([0.0, 1.0, 1.0, 0.0])}
-    for part, values in parts.items():
-        path = folder / f"{prefix}_{part}.{suffix}"
+    arrays = {"train": rows(6, channels), "test": rows(4, channels), "test_label": np.array([0.0, 1.0, 1.0, 0.0])}
+    for name, values in arrays.items():
+        path = folder / f"{prefix}_{name}.{suffix}"
         if suffix == "npy":
             np.save(path, values)
         else:
@@ -42,19 +42,19 @@ def triple(folder: Path, prefix: str, channels: int = 2, suffix: str = "npy") ->
 
 
 def telemanom(folder: Path, arrays: str = ".") -> None:
-    table = [
+    lines = [
         "chan_id,spacecraft,anomaly_sequences,class,num_values",
         'P-1,SMAP,"[[2, 3], [5, 9]]","[contextual, point]",10',
         'P-2,SMAP,"[[1, 2]]",[point],10',
         'A-1,SMAP,"[[0, 0]]",[point],10',
         'P-2,SMAP,"[[4, 5]]",[point],10',
         'M-6,MSL,"[[1, 4]]",[point],10',
-        'T-10,MSL,"[[1, 4]]",[point],10',  # listed, but its arrays are not there
+        'T-10,MSL,"[[1, 4]]",[point],10',  # listed, but without arrays
     ]
-    write(folder / "labeled_anomalies.csv", "\n".join(table))
+    write(folder / "labeled_anomalies.csv", "\n".join(lines))
     for channel, width in (("P-1", 25), ("P-2", 25), ("A-1", 25), ("M-6", 55)):
-        for part, length in (("train", 8), ("test", 10)):
-            path = folder / arrays / part / f"{channel}.npy"
+        for split, length in (("train", 8), ("test", 10)):
+            path = folder / arrays / split / f"{channel}.npy"
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, rows(length, width))
 
@@ -73,8 +73,8 @@ def swat_cells(labels: list[str]) -> list[list[str]]:
     ]
 
 
-def swat_tables() -> dict[str, list[list[str]]]:
-    """A row with the stages' names above the header, spaces around names, one misspelt label."""
+def swat_sheets() -> dict[str, list[list[str]]]:
+    """Sheets with stage names above the header, spaces around names and a misspelt label."""
     stages = ["", "P1", "", "", "", ""]
     header = [" Timestamp", *(f" {name}" if i % 2 else name for i, name in enumerate(SWAT_CHANNELS)), "Normal/Attack"]
     normal = [stages, header, *swat_cells(["Normal"] * 11)]
@@ -83,8 +83,8 @@ def swat_tables() -> dict[str, list[list[str]]]:
 
 
 def swat_csv(folder: Path, separator: str = ",", preamble: int = 0) -> None:
-    for name, table in swat_tables().items():
-        lines = [""] * preamble + [separator.join(cells) for cells in table]
+    for name, sheet in swat_sheets().items():
+        lines = [""] * preamble + [separator.join(cells) for cells in sheet]
         text = "\n".join(lines)
         write(folder / f"{name}.csv", text.replace(".", ",") if separator == ";" else text)
 
@@ -93,9 +93,9 @@ def swat_xlsx(folder: Path) -> None:
     import openpyxl
 
     folder.mkdir(parents=True, exist_ok=True)
-    for name, table in swat_tables().items():
+    for name, sheet in swat_sheets().items():
         book = openpyxl.Workbook()
-        for number, cells in enumerate(table):
+        for number, cells in enumerate(sheet):
             book.active.append([float(c) if number > 1 and 0 < i < 5 else c or None for i, c in enumerate(cells)])
         book.save(folder / f"{name}.xlsx")
 
@@ -155,9 +155,9 @@ def ucr(folder: Path) -> None:
 
 def smd(folder: Path, label: str = "test_label") -> None:
     for machine in ("machine-1-1", "machine-3-10", "machine-3-2"):
-        for part, length in (("train", 5), ("test", 4)):
+        for split, length in (("train", 5), ("test", 4)):
             lines = [",".join(f"{value:.6f}" for value in row) for row in rows(length, 38)]
-            write(folder / part / f"{machine}.txt", "\n".join(lines) + "\n")
+            write(folder / split / f"{machine}.txt", "\n".join(lines) + "\n")
         write(folder / label / f"{machine}.txt", "0\n0\n1\n0\n")
 
 

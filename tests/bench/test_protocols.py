@@ -11,7 +11,7 @@ from tests.conftest import SMALL
 from patchad import metrics
 from patchad.bench.protocols import checksum, fit_and_score, hardware, judge, n_parameters, versions
 from patchad.datasets.entity import Entity
-from patchad.datasets.simulated import KINDS, SIMULATED, one_channel, simulate
+from patchad.datasets.synthetic import one_channel
 from patchad.detectors.baselines.random import RandomScore
 from patchad.detectors.patchad import PatchAD
 from patchad.errors import InputError
@@ -104,24 +104,6 @@ def test_checksum_sees_values_and_labels(entity: Entity) -> None:
 def test_versions_and_hardware_are_named() -> None:
     assert {"patchad", "python", "torch", "numpy"} <= set(versions())
     assert "cores" in hardware()
-
-
-@pytest.mark.parametrize("name", SIMULATED)
-def test_simulated_datasets_are_the_same_every_time(name: str) -> None:
-    first, second = simulate(name), simulate(name)
-    assert [checksum(entity) for entity in first] == [checksum(entity) for entity in second]
-    assert all(entity.labels.any() and not entity.labels.all() for entity in first)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_anomaly_is_labelled_three_times(kind: str) -> None:
-    labels = one_channel(kind, seed=5).labels
-    assert np.count_nonzero(np.diff(labels.astype(int), prepend=0) == 1) == 3
-
-
-def test_unknown_simulation_is_refused() -> None:
-    with pytest.raises(InputError, match="no simulated dataset"):
-        simulate("moon")
 
 
 def test_random_scores_are_seeded_causal_and_differ_between_series() -> None:

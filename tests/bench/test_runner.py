@@ -138,7 +138,7 @@ def test_what_another_suite_measured_of_the_same_rows_is_taken_over(
             cells, _ = plan(experiment.narrowed(suite, options), options)
             todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
             assert len(experiment._taken_over(suite, todo, options, file, said.append)) == left
-        entities = experiment.simulate("five-kinds")
+        entities = experiment.generate("five-kinds")
         monkeypatch.setattr(experiment, "load_entities", lambda *_: [shortened(entity) for entity in entities])
         cells, _ = plan(experiment.narrowed(shorter, options), options)
         assert len(experiment._taken_over(shorter, cells, options, file, said.append)) == 10  # other rows

@@ -12,7 +12,7 @@ from patchad.bench.records import KEYS
 from patchad.bench.runner import all_rows, parameters_of
 from patchad.bench.suites import FOUR, SAMPLE, SUITES, find_suite
 from patchad.datasets import DATASETS
-from patchad.datasets.simulated import SIMULATED
+from patchad.datasets.synthetic import SYNTHETIC
 from patchad.detectors.registry import DETECTORS, make
 from patchad.errors import InputError
 
@@ -40,7 +40,7 @@ def test_all_suites_are_there() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_in_a_suite_is_known(name: str) -> None:
     suite = find_suite(name)
-    assert set(suite.datasets) <= {*DATASETS, *SIMULATED}
+    assert set(suite.datasets) <= {*DATASETS, *SYNTHETIC}
     assert set(suite.protocols) <= set(PROTOCOLS)
     assert {variant.detector for variant in suite.variants} <= set(DETECTORS)
     assert len({variant.name for variant in suite.variants}) == len(suite.variants)
@@ -97,7 +97,7 @@ def test_the_open_sample_is_small_and_fixed() -> None:
 
 
 def test_smoke_needs_no_files() -> None:
-    assert set(find_suite("smoke").datasets) <= set(SIMULATED)
+    assert set(find_suite("smoke").datasets) <= set(SYNTHETIC)
 
 
 def test_every_row_of_the_papers_studies_has_its_variant() -> None:

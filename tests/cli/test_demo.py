@@ -9,7 +9,7 @@ from benchmarks.plant import CALM_ROWS, study
 
 from patchad.cli.demo import judge
 from patchad.cli.main import run
-from patchad.datasets.synthetic import FAULTS, Fault
+from patchad.datasets.plant import FAULTS, Fault
 from patchad.results.detection import Event
 
 

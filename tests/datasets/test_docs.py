@@ -1,4 +1,4 @@
-"""The page on datasets: its table is the catalogue's, and its examples run."""
+"""The documentation of datasets matches the catalogue, and its examples run."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tests import native
 
 from patchad.datasets import DATASETS
 from patchad.datasets.catalogue import markdown
-from patchad.datasets.loading import LAYOUTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text(encoding="utf-8")
 
 
-def test_the_table_is_the_catalogues() -> None:
+def test_the_table_is_that_of_the_catalogue() -> None:
     assert markdown() in PAGE
 
 
-def test_every_dataset_has_its_section_with_its_layouts() -> None:
-    for name, row in DATASETS.items():
-        section = PAGE.split(f"### {name}\n")[1].split("\n#")[0]
-        assert row.home in section
-        assert row.note in section
-        assert all(f"`{layout.files}`" in section for layout in LAYOUTS[name])
+def test_every_dataset_has_a_section_with_its_folders_and_layouts() -> None:
+    for name, dataset in DATASETS.items():
+        section = " ".join(PAGE.split(f"### {name}\n")[1].split("\n#")[0].split())
+        assert f"Home: <{dataset.home}>." in section
+        assert dataset.note in section
+        assert all(f"`{folder}`" in section for folder in (name, *dataset.folders))
+        assert all(f"`{layout.files}`" in section for layout in dataset.layouts)
 
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

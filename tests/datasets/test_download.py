@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine that holds small archives of every dataset."""
+"""Downloads from a local server with small archives of every dataset."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests import native
 
 from patchad.datasets import DATASETS, get, load
-from patchad.datasets.download import RECIPES, Source, _unpack
+from patchad.datasets.dataset import Recipe, Source
+from patchad.datasets.download import _unpack
 from patchad.errors import InputError, MissingExtraError
+
+RECIPES = {name: dataset.recipe for name, dataset in DATASETS.items() if dataset.recipe is not None}
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -25,7 +29,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         self.server.requests.append(self.path)  # type: ignore[attr-defined]
 
     def do_GET(self) -> None:
-        if self.path.endswith("TSB-AD-U.zip"):  # a connection that breaks half way
+        if self.path.endswith("TSB-AD-U.zip"):  # a connection that breaks halfway
             whole = (Path(self.directory) / "TSB-AD-U.zip").read_bytes()
             if self.server.breaks:  # type: ignore[attr-defined]
                 self.send_response(200)
@@ -42,13 +46,13 @@ def zipped(folder: Path, inside: str) -> bytes:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 archive.write(path, f"{inside}/{path.relative_to(folder).as_posix()}")
-        archive.writestr(f"{inside}/README.md", "not wanted")
+        archive.writestr(f"{inside}/README.md", "not needed")
     return buffer.getvalue()
 
 
 @pytest.fixture(scope="module")
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of all recipes, packed as their homes pack them."""
+    """A folder with the files of all recipes, packed as their publishers pack them."""
     made, out = tmp_path_factory.mktemp("made"), tmp_path_factory.mktemp("mirror")
     native.telemanom(made / "TranAD/data/SMAP_MSL")
     native.smd(made / "OmniAnomaly/ServerMachineDataset")
@@ -86,7 +90,7 @@ def address(server: http.server.ThreadingHTTPServer) -> str:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_what_is_downloaded_can_be_loaded(
+def test_a_downloaded_dataset_can_be_loaded(
     tmp_path: Path, server: http.server.ThreadingHTTPServer, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     done = get(name.lower(), tmp_path / "data", address(server))
@@ -99,12 +103,12 @@ def test_what_is_downloaded_can_be_loaded(
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_is_there_is_not_downloaded_again(tmp_path: Path, server: http.server.ThreadingHTTPServer) -> None:
+def test_an_existing_folder_is_not_downloaded_again(tmp_path: Path, server: http.server.ThreadingHTTPServer) -> None:
     get("MSL", tmp_path, address(server))
-    asked = list(server.requests)  # type: ignore[attr-defined]
-    again = get("SMAP", tmp_path, address(server))  # one archive holds both
+    requests = list(server.requests)  # type: ignore[attr-defined]
+    again = get("SMAP", tmp_path, address(server))  # one archive has both
     assert (again.fetched, again.files) == (False, 9)
-    assert server.requests == asked  # type: ignore[attr-defined]
+    assert server.requests == requests  # type: ignore[attr-defined]
 
 
 def test_an_empty_folder_is_filled(tmp_path: Path, server: http.server.ThreadingHTTPServer) -> None:
@@ -133,39 +137,37 @@ def test_a_missing_second_file_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unreachable_home_is_named(tmp_path: Path, server: http.server.ThreadingHTTPServer) -> None:
-    nobody = address(server)
+def test_an_unreachable_server_is_named(tmp_path: Path, server: http.server.ThreadingHTTPServer) -> None:
+    closed = address(server)
     server.server_close()
     with pytest.raises(InputError, match=r"http://127\.0\.0\.1:\d+/SKAB\.zip could not be downloaded"):
-        get("SKAB", tmp_path, nobody)
+        get("SKAB", tmp_path, closed)
 
 
 def test_a_wrong_hash_is_refused(
     tmp_path: Path, server: http.server.ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from patchad.datasets import download
-
-    source = Source("SKAB.zip", "", RECIPES["SKAB"].sources[0].pick, sha256="0" * 64)
-    monkeypatch.setattr(download, "RECIPES", {"SKAB": download.Recipe("SKAB", (source,))})
+    source = replace(RECIPES["SKAB"].sources[0], sha256="0" * 64)
+    monkeypatch.setitem(DATASETS, "SKAB", replace(DATASETS["SKAB"], recipe=Recipe("SKAB", (source,))))
     with pytest.raises(InputError, match="hash"):
         get("SKAB", tmp_path, address(server))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["SWaT", "WADI", "GECCO-challenge"])
-def test_what_cannot_be_downloaded_says_how_to_have_it(tmp_path: Path, name: str) -> None:
+def test_the_error_says_how_to_get_what_cannot_be_downloaded(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=f"{name} cannot be downloaded; .*{DATASETS[name].home}"):
         get(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_dataset_is_downloadable_or_says_why_not() -> None:
+def test_every_dataset_has_either_a_recipe_or_manual_instructions() -> None:
+    assert {name for name, dataset in DATASETS.items() if dataset.manual} == set(DATASETS) - set(RECIPES)
     assert set(DATASETS) - set(RECIPES) == {"SWaT", "WADI", "GECCO-challenge"}
-    assert {name for name, row in DATASETS.items() if row.on_request} == {"SWaT", "WADI"}
     assert all(source.url.startswith("https://") for recipe in RECIPES.values() for source in recipe.sources)
 
 
-def test_without_pooch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pooch_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(MissingExtraError, match=r"patchad\[data\]"):
         get("PSM", tmp_path)
@@ -181,7 +183,7 @@ def test_progress_is_shown_on_stderr(
     assert "SKAB.zip" in err
 
 
-def test_the_hash_of_what_came_is_logged(
+def test_the_hash_of_a_download_is_logged(
     tmp_path: Path, server: http.server.ThreadingHTTPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "patchad.datasets.download")
@@ -197,14 +199,14 @@ def archive(tmp_path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
-def test_an_archive_inside_an_archive_is_opened(tmp_path: Path) -> None:
+def test_a_nested_archive_is_opened(tmp_path: Path) -> None:
     native.ucr(tmp_path / "UCR")
     path = archive(tmp_path, {"AnomalyDatasets_2021/UCR.zip": zipped(tmp_path / "UCR", "deep/FilesAreInHere")})
     _unpack(RECIPES["UCR"].sources[0], path, tmp_path / "stage")
     assert len(list((tmp_path / "stage").iterdir())) == 3
 
 
-def test_members_that_climb_out_are_not_written(tmp_path: Path) -> None:
+def test_members_outside_the_target_folder_are_not_written(tmp_path: Path) -> None:
     path = archive(tmp_path, {"a/../../evil.csv": b"x", "a/fine.csv": b"x"})
     _unpack(Source("archive.zip", "", r"a/(.*\.csv)"), path, tmp_path / "in" / "stage")
     assert [found.name for found in tmp_path.rglob("*.csv")] == ["fine.csv"]
@@ -213,7 +215,9 @@ def test_members_that_climb_out_are_not_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"), [(b"<html>moved</html>", "not a usable zip archive"), (None, "holds no file like")]
 )
-def test_an_archive_that_is_not_what_it_was_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_an_archive_without_the_expected_members_is_refused(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
     path = archive(tmp_path, {"a.txt": b"x"})
     if content is not None:
         path.write_bytes(content)

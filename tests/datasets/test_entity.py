@@ -1,4 +1,4 @@
-"""Entities: what they accept, refuse, and how they join."""
+"""Entities: accepted and refused input, joining, thinning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_all_normal_labels_are_allowed() -> None:
         (np.array([["a", "b"]]), FLAT, [0, 0, 0], "train must be numbers"),
     ],
 )
-def test_what_cannot_be_used_is_refused(train: object, test: object, labels: object, message: str) -> None:
+def test_unusable_input_is_refused(train: object, test: object, labels: object, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Entity("pump", train, test, labels)
     assert str(caught.value).startswith("pump")

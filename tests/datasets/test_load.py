@@ -1,4 +1,4 @@
-"""Names, folders, the layouts that datasets share, and the comparison with published sizes."""
+"""Names, folders, shared layouts, and the comparison with published sizes."""
 
 from __future__ import annotations
 
@@ -15,28 +15,11 @@ from tests import native
 
 from patchad.datasets import DATASETS, check, load
 from patchad.datasets.catalogue import lookup
-from patchad.datasets.loading import LAYOUTS
+from patchad.datasets.dataset import Dataset
 from patchad.errors import InputError
 
-SHARED = {  # where the npz layout keeps each dataset, with the entities' names
-    "MSL": (("MSL/channels/C-1", "MSL/channels/T-4"), 55),
-    "SMAP": (("SMAP/channels/A-1", "SMAP/channels/B-1"), 25),
-    "PSM": (("PSM/PSM",), 25),
-    "SWaT": (("SWaT/SWaT",), 51),
-    "WADI": (("WADI/WADI",), 123),
-    "SWAN": (("SWAN/SWAN",), 38),
-    "GECCO": (("GECCO/GECCO",), 9),
-    "GECCO-challenge": (("GECCO/GECCO_challenge_split",), 9),
-    "UCR": (("UCR/001_UCR_Anomaly_a_3_4_5", "UCR/003_UCR_Anomaly_b_3_4_5"), 1),
-    "SMD": (("SMD/machine-1-6", "SMD/machine-2-1"), 38),
-    "ASD": (("ASD/omi-1", "ASD/omi-2"), 19),
-    "SKAB": (("SKAB/experiments/other_1", "SKAB/experiments/valve1_0"), 8),
-    "NAB": (("NAB/realTraffic__a", "NAB/realTweets__b"), 1),
-    "Exathlon": (("TSB-AD-U/Exathlon/810_Exathlon_id_1_Facility_tr_3_1st_4",), 1),
-    "IOPS": (("TSB-AD-U/IOPS/260_IOPS_id_1_WebService_tr_2_1st_4",), 1),
-}
 PREFIXES = [
-    *((name, name) for name in SHARED if name != "GECCO-challenge"),
+    *((name, name) for name in DATASETS if name != "GECCO-challenge"),
     ("SWAN", "NIPS_TS_Swan"),
     ("GECCO", "NIPS_TS_Water"),
     ("GECCO", "NIPS_TS_GECCO"),
@@ -47,44 +30,55 @@ PREFIXES = [
 ]
 
 
+def npz_files(dataset: Dataset) -> dict[str, str]:
+    """Files of the npz layout in the dataset's folder, by entity; of two entities if it has several."""
+    files = next(layout.files for layout in dataset.layouts if layout.files.endswith(".npz"))
+    if "*" not in files:
+        return {dataset.name: files}
+    return {entity: str(Path(files).with_name(f"{entity}.npz")) for entity in dataset.sample[:2]}
+
+
+def write_npz(folder: Path, dataset: Dataset) -> None:
+    for number, file in enumerate(npz_files(dataset).values()):
+        native.npz(folder / file, dataset.size.channels, start=100 * number)
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for files, channels in SHARED.values():
-        for number, file in enumerate(files):
-            native.npz(tmp_path / f"{file}.npz", channels, start=100 * number)
+    for dataset in DATASETS.values():
+        write_npz(tmp_path / dataset.name, dataset)
     return tmp_path
 
 
-def test_catalogue_readers_and_fixtures_name_the_same_datasets() -> None:
-    assert set(DATASETS) == set(LAYOUTS) == set(SHARED)
-    assert all(name == row.name for name, row in DATASETS.items())
+def test_the_catalogue_is_keyed_by_the_names_of_the_datasets() -> None:
+    assert all(name == dataset.name for name, dataset in DATASETS.items())
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", DATASETS)
 def test_npz_layout(root: Path, name: str) -> None:
-    files, channels = SHARED[name]
     entities = load(name.lower(), root)
-    names = [Path(file).name for file in files]
-    assert [entity.name for entity in entities] == (["GECCO-challenge"] if name == "GECCO-challenge" else names)
-    assert all(entity.channels == channels for entity in entities)
+    assert [entity.name for entity in entities] == sorted(npz_files(DATASETS[name]))
+    assert all(entity.channels == DATASETS[name].size.channels for entity in entities)
     assert all(entity.labels.tolist() == [False, True, False, False] for entity in entities)
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", DATASETS)
 def test_joined_is_one_entity_with_all_rows_in_order(root: Path, name: str) -> None:
     entities = load(name, root)
     (whole,) = load(name, root, joined=True)
     assert whole.name == name
-    for part in ("train", "test", "labels"):
+    for array in ("train", "test", "labels"):
         np.testing.assert_array_equal(
-            getattr(whole, part), np.concatenate([getattr(entity, part) for entity in entities])
+            getattr(whole, array), np.concatenate([getattr(entity, array) for entity in entities])
         )
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_the_datasets_own_folder_is_accepted(root: Path, name: str) -> None:
-    folder = root / SHARED[name][0][0].split("/")[0]
-    assert len(load(name, folder)) == len(SHARED[name][0])
+@pytest.mark.parametrize(
+    ("name", "folder"), [(name, folder) for name, dataset in DATASETS.items() for folder in (name, *dataset.folders)]
+)
+def test_every_folder_name_is_accepted_below_the_root_and_as_root(tmp_path: Path, name: str, folder: str) -> None:
+    write_npz(tmp_path / folder, DATASETS[name])
+    assert len(load(name, tmp_path)) == len(load(name, tmp_path / folder)) == len(npz_files(DATASETS[name]))
 
 
 def test_a_folder_of_another_dataset_is_not_mistaken(root: Path) -> None:
@@ -102,7 +96,7 @@ def test_triples_of_benchmark_repositories(tmp_path: Path, name: str, prefix: st
     assert entity.labels.tolist() == [False, True, True, False]
 
 
-def test_triples_with_flat_values_and_upright_labels(tmp_path: Path) -> None:
+def test_triples_with_flat_values_and_labels_as_a_column(tmp_path: Path) -> None:
     native.triple(tmp_path / "UCR", "UCR_12", channels=1)
     np.save(tmp_path / "UCR" / "UCR_12_train.npy", np.arange(6.0))
     np.save(tmp_path / "UCR" / "UCR_12_test_label.npy", np.array([[0], [1], [1], [0]]))
@@ -110,10 +104,10 @@ def test_triples_with_flat_values_and_upright_labels(tmp_path: Path) -> None:
     assert (entity.train.shape, entity.labels.tolist()) == ((6, 1), [False, True, True, False])
 
 
-def test_a_triple_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+def test_an_incomplete_triple_is_refused(tmp_path: Path) -> None:
     native.triple(tmp_path / "MSL", "MSL")
     (tmp_path / "MSL" / "MSL_test_label.npy").unlink()
-    with pytest.raises(InputError, match="the three files belong together"):
+    with pytest.raises(InputError, match="all three files are needed"):
         load("MSL", tmp_path)
 
 
@@ -128,7 +122,7 @@ class _Trap:
         return os.mkdir, ("trapped",)
 
 
-def test_a_pickle_that_holds_more_than_arrays_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pickle_with_more_than_arrays_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     native.triple(tmp_path / "ASD", "omi-1", suffix="pkl")
     for protocol in range(6):
@@ -156,7 +150,7 @@ def test_a_broken_npz_is_named(tmp_path: Path, content: bytes) -> None:
     assert check(tmp_path, ["SMD"])[0].state == "unreadable"
 
 
-def test_an_npz_without_its_arrays_is_named(tmp_path: Path) -> None:
+def test_an_npz_with_missing_arrays_is_named(tmp_path: Path) -> None:
     (tmp_path / "PSM").mkdir()
     np.savez(tmp_path / "PSM" / "PSM.npz", train=np.zeros((2, 1)))
     with pytest.raises(InputError, match=r"lacks the arrays \['test', 'test_label'\]"):
@@ -187,25 +181,25 @@ def test_names_in_any_case(name: str, found: str) -> None:
     assert lookup(name).name == found
 
 
-def test_an_unknown_name_gets_a_near_one(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no dataset 'SWOT'; did you mean SWaT\\? known are MSL, SMAP"):
+def test_an_unknown_name_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no dataset 'SWOT'; did you mean SWaT\\? known datasets: MSL, SMAP"):
         load("SWOT", tmp_path)
-    with pytest.raises(ValueError, match="no dataset 'credit card'; known are"):
+    with pytest.raises(ValueError, match="no dataset 'credit card'; known datasets:"):
         load("credit card", tmp_path)
 
 
 @pytest.mark.parametrize("name", DATASETS)
-def test_missing_files_say_what_was_looked_for_where_and_how_to_get_it(tmp_path: Path, name: str) -> None:
+def test_the_error_for_missing_files_lists_folders_and_layouts_and_how_to_get_them(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError) as caught:
         load(name, tmp_path)
     message = str(caught.value)
     assert str(tmp_path / name) in message
     assert DATASETS[name].home in message
-    assert all(layout.files in message for layout in LAYOUTS[name])
+    assert all(layout.files in message for layout in DATASETS[name].layouts)
     assert ("request access" in message) == (name in {"SWaT", "WADI"})
 
 
-def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_root_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
     for call in (lambda: load("MSL", tmp_path / "nowhere"), lambda: check(tmp_path / "nowhere")):
         with pytest.raises(InputError, match="is not a folder"):
             call()
@@ -213,7 +207,7 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("every", [0, -1])
 def test_thinning_by_less_than_one_is_refused(root: Path, every: int) -> None:
-    with pytest.raises(InputError, match="every must be a whole number from 1 up"):
+    with pytest.raises(InputError, match="every must be an integer of at least 1"):
         load("PSM", root, every=every)
 
 
@@ -221,10 +215,10 @@ def test_differences_are_logged_and_not_raised(root: Path, caplog: pytest.LogCap
     load("SMD", root)
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.WARNING, "patchad.datasets.loading")
-    assert "SMD differs from what is published: entities 2 instead of 28; train rows 12" in record.getMessage()
+    assert "SMD differs from its published sizes: entities 2 instead of 28; train rows 12" in record.getMessage()
 
 
-def test_check_tells_what_is_there(root: Path) -> None:
+def test_check_reports_sizes_and_differences(root: Path) -> None:
     native.npz(root / "GECCO" / "GECCO.npz", 9, 69260, 69261)
     findings = {finding.name: finding for finding in check(root)}
     assert list(findings) == list(DATASETS)
@@ -234,13 +228,13 @@ def test_check_tells_what_is_there(root: Path) -> None:
     assert findings["UCR"].differences[0].found == 2
 
 
-def test_check_of_an_empty_folder_says_how_to_get_everything(tmp_path: Path) -> None:
+def test_check_of_an_empty_folder_says_how_to_get_each_dataset(tmp_path: Path) -> None:
     findings = check(tmp_path)
     assert {finding.state for finding in findings} == {"missing"}
     assert all(finding.remedy == DATASETS[finding.name].how_to_get for finding in findings)
 
 
-def test_published_sizes_thinned_are_the_papers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_published_sizes_thinned_are_those_of_the_paper(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("SWaT", "WADI"):
         size, paper = DATASETS[name].size, DATASETS[name].paper
         assert paper is not None

@@ -1,4 +1,4 @@
-"""Every dataset in its own public layout, a few rows each."""
+"""Every dataset in its native layout, a few rows each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_telemanom(tmp_path: Path, folder: str, arrays: str) -> None:
         assert [(entity.name, entity.channels) for entity in load("MSL", tmp_path)] == [("M-6", 55)]
 
 
-def test_telemanom_with_a_foreign_table_is_refused(tmp_path: Path) -> None:
+def test_telemanom_with_a_malformed_label_file_is_refused(tmp_path: Path) -> None:
     native.telemanom(tmp_path / "MSL")
     native.write(tmp_path / "MSL" / "labeled_anomalies.csv", "a,b\n1,2\n")
     with pytest.raises(InputError, match="needs the columns"):
@@ -41,21 +41,21 @@ def test_telemanom_with_a_foreign_table_is_refused(tmp_path: Path) -> None:
 def test_psm(tmp_path: Path, folder: str) -> None:
     native.psm(tmp_path / folder)
     (entity,) = load("PSM", tmp_path)
-    assert entity.train.tolist() == [[1, 2, 3], [0, 5, 6], [7, 8, 9]]  # no timestamp; what is missing is 0
+    assert entity.train.tolist() == [[1, 2, 3], [0, 5, 6], [7, 8, 9]]  # no timestamp; missing values are 0
     assert entity.labels.tolist() == [False, True]
 
 
-def test_psm_without_its_labels_is_refused(tmp_path: Path) -> None:
+def test_psm_without_labels_is_refused(tmp_path: Path) -> None:
     native.psm(tmp_path / "PSM")
     (tmp_path / "PSM" / "test_label.csv").unlink()
-    with pytest.raises(InputError, match=r"test_label.csv is not; the three files belong together"):
+    with pytest.raises(InputError, match=r"test_label.csv does not; all three files are needed"):
         load("PSM", tmp_path)
 
 
-def test_psm_with_words_is_refused(tmp_path: Path) -> None:
+def test_psm_with_text_is_refused(tmp_path: Path) -> None:
     native.psm(tmp_path / "PSM")
     native.write(tmp_path / "PSM" / "test.csv", "timestamp_(min),feature_0\n0,high\n")
-    with pytest.raises(InputError, match="must hold numbers only"):
+    with pytest.raises(InputError, match="must contain only numbers"):
         load("PSM", tmp_path)
 
 
@@ -83,19 +83,19 @@ def test_swat_xlsx_in_the_folders_of_the_release(tmp_path: Path) -> None:
 def test_a_sheet_is_read_in_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
 ) -> None:
-    monkeypatch.setattr("patchad.datasets.tables._CHUNK_ROWS", 3)
-    monkeypatch.setattr("patchad.datasets.tables._HEADER_ROWS", 3)
+    monkeypatch.setattr("patchad.datasets.sheets._CHUNK_ROWS", 3)
+    monkeypatch.setattr("patchad.datasets.sheets._HEADER_ROWS", 3)
     write(tmp_path / "SWaT")
     check_swat(tmp_path)
 
 
-def test_a_sheet_with_quoted_decimal_commas_and_words(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    table = ' Timestamp,FIT101,LIT101,Normal/Attack\n1,"2,5",1,Normal\n2,"3,5",Bad Input,Attack\n'
+def test_a_sheet_with_quoted_decimal_commas_and_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    sheet = ' Timestamp,FIT101,LIT101,Normal/Attack\n1,"2,5",1,Normal\n2,"3,5",Bad Input,Attack\n'
     for name in ("SWaT_Dataset_Normal_v1", "SWaT_Dataset_Attack_v0"):
-        native.write(tmp_path / "SWaT" / f"{name}.csv", table)
+        native.write(tmp_path / "SWaT" / f"{name}.csv", sheet)
     (entity,) = load("SWaT", tmp_path)
     assert entity.train.tolist() == [[2.5, 1], [3.5, 1]]
-    assert "LIT101: 1 cells hold words like 'Bad Input'" in caplog.text
+    assert "LIT101: 1 cells with text like 'Bad Input'" in caplog.text
 
 
 def test_swat_xlsx_without_openpyxl_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_swat_xlsx_without_openpyxl_names_the_extra(tmp_path: Path, monkeypatch:
         load("SWaT", tmp_path)
 
 
-def test_swat_under_plain_names_needs_its_own_folder(tmp_path: Path) -> None:
+def test_swat_under_generic_names_needs_its_own_folder(tmp_path: Path) -> None:
     native.swat_csv(tmp_path / "SWaT")
     for old, new in (("SWaT_Dataset_Normal_v1", "normal"), ("SWaT_Dataset_Attack_v0", "attack")):
         (tmp_path / "SWaT" / f"{old}.csv").rename(tmp_path / "SWaT" / f"{new}.csv")
@@ -115,7 +115,7 @@ def test_swat_under_plain_names_needs_its_own_folder(tmp_path: Path) -> None:
         load("SWaT", tmp_path / "other")
 
 
-def test_swat_as_benchmarks_share_it(tmp_path: Path) -> None:
+def test_swat_as_shared_by_benchmarks(tmp_path: Path) -> None:
     native.write(tmp_path / "SWaT" / "swat_train2.csv", "FIT101,LIT101,Normal/Attack\n1,2,0\n3,4,0\n")
     native.write(tmp_path / "SWaT" / "swat2.csv", "FIT101,LIT101,Normal/Attack\n1,2,0.0\n3,4,1.0\n")
     (entity,) = load("SWaT", tmp_path)
@@ -137,7 +137,7 @@ def test_swat_thinned_as_in_the_paper(tmp_path: Path) -> None:
         (" LIT101", " LIT999", r"lacks the channels \['LIT101'\]"),
     ],
 )
-def test_swat_that_cannot_be_understood_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_malformed_swat_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     native.swat_csv(tmp_path / "SWaT")
     attack = tmp_path / "SWaT" / "SWaT_Dataset_Attack_v0.csv"
     attack.write_text(attack.read_text().replace(old, new))
@@ -145,7 +145,7 @@ def test_swat_that_cannot_be_understood_is_refused(tmp_path: Path, old: str, new
         load("SWaT", tmp_path)
 
 
-def test_a_sheet_without_header_is_refused(tmp_path: Path) -> None:
+def test_a_sheet_without_a_header_is_refused(tmp_path: Path) -> None:
     native.swat_csv(tmp_path / "SWaT")
     native.write(tmp_path / "SWaT" / "SWaT_Dataset_Normal_v1.csv", "1,2\n3,4\n")
     with pytest.raises(InputError, match="has no header in its first 25 rows"):
@@ -155,16 +155,25 @@ def test_a_sheet_without_header_is_refused(tmp_path: Path) -> None:
 def test_a_sheet_without_rows_is_refused(tmp_path: Path) -> None:
     native.swat_csv(tmp_path / "SWaT")
     native.write(tmp_path / "SWaT" / "SWaT_Dataset_Normal_v1.csv", " Timestamp,FIT101,Normal/Attack\n")
-    with pytest.raises(InputError, match="no rows of channels"):
+    with pytest.raises(InputError, match="no rows of numbers"):
         load("SWaT", tmp_path)
 
 
 def test_wadi_of_2019(tmp_path: Path) -> None:
     native.wadi_2019(tmp_path / "WADI" / "WADI.A2_19 Nov 2019")
     (entity,) = load("WADI", tmp_path)
-    assert entity.channels == 3  # the one without a number is left out
-    assert entity.test[:, 1].tolist() == pytest.approx([0.01, 1.01, 1.01, 3.01, 4.01, 5.01])  # a gap repeats the last
-    assert entity.labels.tolist() == [False, True, True, False, False, False]  # the two empty rows at the end are gone
+    assert entity.channels == 3  # the one without any number is dropped
+    assert entity.test[:, 1].tolist() == pytest.approx(
+        [0.01, 1.01, 1.01, 3.01, 4.01, 5.01]
+    )  # a gap repeats the last value
+    assert entity.labels.tolist() == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]  # the two empty rows at the end are dropped
 
 
 def test_wadi_of_2017_takes_the_attacks_from_the_documentation(tmp_path: Path) -> None:
@@ -178,7 +187,7 @@ def test_wadi_with_unknown_labels_is_refused(tmp_path: Path) -> None:
     native.wadi_2019(tmp_path / "WADI")
     attack = tmp_path / "WADI" / "WADI_attackdataLABLE.csv"
     whole = attack.read_text()
-    for mark, message in ((",7\n", "labels .* 1 and -1, or 0 and 1"), (",x\n", "no number")):
+    for mark, message in ((",7\n", "labels .* 1 and -1, or 0 and 1"), (",x\n", "not a number")):
         attack.write_text(whole.replace(",-1\n", mark))
         with pytest.raises(InputError, match=message):
             load("WADI", tmp_path)
@@ -211,15 +220,19 @@ def test_gecco_without_label_is_refused(tmp_path: Path) -> None:
 def test_swan_slices(tmp_path: Path) -> None:
     native.swan_slices(tmp_path / "SWAN")
     (entity,) = load("NIPS-TS-SWAN", tmp_path)
-    assert entity.train.tolist() == [[0, 0, 1], [1, 0, 1], [2, 2, 1]]  # gaps repeat, empty and place columns are gone
+    assert entity.train.tolist() == [
+        [0, 0, 1],
+        [1, 0, 1],
+        [2, 2, 1],
+    ]  # gaps repeat, empty and location columns are dropped
     assert (entity.test[:, 0].tolist(), entity.labels.all()) == ([10, 11, 12], True)
 
 
-def test_gecco_and_skab_with_words_are_refused(tmp_path: Path) -> None:
+def test_gecco_and_skab_with_text_are_refused(tmp_path: Path) -> None:
     native.write(tmp_path / "GECCO" / "gecco.csv", "Tp,EVENT\nwarm,0\ncold,1\n")
     native.write(tmp_path / "SKAB" / "valve1" / "1.csv", "datetime;Current;anomaly\n2020-03-09;high;0\n")
     for name in ("GECCO", "SKAB"):
-        with pytest.raises(InputError, match="must hold numbers"):
+        with pytest.raises(InputError, match="must contain only numbers"):
             load(name, tmp_path)
 
 
@@ -240,22 +253,22 @@ def test_swan_as_tods_writes_it(tmp_path: Path) -> None:
 )
 def test_ucr(tmp_path: Path, folder: str) -> None:
     native.ucr(tmp_path / folder)
-    first, silent, one_line = load("UCR", tmp_path)
+    first, unlabelled, one_line = load("UCR", tmp_path)
     assert first.name == "001_UCR_Anomaly_DISTORTED1sddb40_5_7_9"
     assert (first.train.ravel().tolist(), first.test[0, 0]) == ([0, 1, 2, 3, 4], 5)
     assert np.flatnonzero(first.labels).tolist() == [2, 3, 4]
-    assert not silent.labels.any()  # its anomaly lies in the train part
+    assert not unlabelled.labels.any()  # its anomaly is in the train part
     assert (one_line.train.shape, one_line.labels.tolist()) == ((10, 1), [False, True])
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("001_UCR_Anomaly_x_5_7.txt", "1 2", "is not of the form"),
-        ("001_UCR_Anomaly_x_1_2_3.txt", "1 b", "numbers only"),
+        ("001_UCR_Anomaly_x_5_7.txt", "1 2", "does not have the form"),
+        ("001_UCR_Anomaly_x_1_2_3.txt", "1 b", "only numbers"),
     ],
 )
-def test_ucr_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_malformed_ucr_files_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     native.write(tmp_path / "UCR" / name, text)
     with pytest.raises(InputError, match=message):
         load("UCR", tmp_path)
@@ -274,7 +287,7 @@ def test_smd(tmp_path: Path, folder: str, label: str) -> None:
 def test_smd_with_a_missing_or_broken_file_is_refused(tmp_path: Path) -> None:
     native.smd(tmp_path / "SMD")
     native.write(tmp_path / "SMD" / "test" / "machine-1-1.txt", "1,x\n")
-    with pytest.raises(InputError, match="numbers separated by commas"):
+    with pytest.raises(InputError, match="comma-separated numbers"):
         load("SMD", tmp_path)
     (tmp_path / "SMD" / "test" / "machine-1-1.txt").unlink()
     with pytest.raises(InputError, match="both are needed"):
@@ -307,11 +320,11 @@ def test_skab_without_label_is_refused(tmp_path: Path) -> None:
 
 def test_nab(tmp_path: Path) -> None:
     native.nab(tmp_path / "NAB")
-    taxi, silent = load("NAB", tmp_path)
-    assert (taxi.name, silent.name) == ("realKnownCause__nyc_taxi", "realTweets__none")
+    taxi, unlabelled = load("NAB", tmp_path)
+    assert (taxi.name, unlabelled.name) == ("realKnownCause__nyc_taxi", "realTweets__none")
     assert (taxi.train.ravel().tolist(), len(taxi.test)) == ([0, 1, 2], 17)  # 15 % of 20 rows
     assert np.flatnonzero(taxi.labels).tolist() == [1, 2, 3]
-    assert not silent.labels.any()
+    assert not unlabelled.labels.any()
 
 
 def test_nab_with_other_columns_is_refused(tmp_path: Path) -> None:
@@ -333,13 +346,13 @@ def test_tsb_ad(tmp_path: Path, folder: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("1_IOPS_id_1_W.csv", "Data,Label\n1,0\n", "is not of the form"),
-        ("1_IOPS_id_1_W_tr_1_1st_2.csv", "Data,Label\na,0\nb,1\n", "must hold numbers"),
+        ("1_IOPS_id_1_W.csv", "Data,Label\n1,0\n", "does not have the form"),
+        ("1_IOPS_id_1_W_tr_1_1st_2.csv", "Data,Label\na,0\nb,1\n", "must contain only numbers"),
         ("1_IOPS_id_1_W_tr_1_1st_2.csv", "", "cannot be read"),
         ("1_IOPS_id_1_W_tr_1_1st_2.csv", "Data,Label\n1e300,0\n1,1\n", "missing or infinite"),
     ],
 )
-def test_tsb_ad_files_that_cannot_be_read_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_malformed_tsb_ad_files_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     native.write(tmp_path / "IOPS" / name, text)
     with pytest.raises(InputError, match=message):
         load("IOPS", tmp_path)

@@ -1,4 +1,4 @@
-"""The real rows, where they are: PATCHAD_DATA or ../shared/data."""
+"""The real datasets, where present: in PATCHAD_DATA or ../shared/data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-def test_what_is_complete_is_as_published() -> None:
+def test_complete_datasets_are_as_published() -> None:
     findings = {finding.name: finding for finding in check(DATA)}
     for name in ("MSL", "SMAP", "GECCO", "GECCO-challenge", "SKAB", "NAB", "Exathlon", "IOPS"):
         assert findings[name].state == "as published", findings[name]
@@ -31,7 +31,7 @@ def test_what_is_complete_is_as_published() -> None:
 
 
 @pytest.mark.parametrize("name", ["MSL", "SMAP"])
-def test_joined_channels_are_the_series_of_the_literature(name: str) -> None:
+def test_joined_channels_equal_the_series_of_the_literature(name: str) -> None:
     (whole,) = load(name, DATA, joined=True)
     with np.load(DATA / name / f"{name}.npz") as published:
         np.testing.assert_array_equal(whole.train, published["train"])
@@ -40,12 +40,12 @@ def test_joined_channels_are_the_series_of_the_literature(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["MSL", "GECCO", "UCR", "SMD", "ASD", "SKAB", "NAB"])
-def test_the_datasets_own_folder_gives_the_same(name: str) -> None:
+def test_loading_from_the_dataset_folder_gives_the_same(name: str) -> None:
     above, own = load(name, DATA), load(name, DATA / name)
     assert [entity.name for entity in above] == [entity.name for entity in own]
 
 
-def test_ucr_has_one_anomaly_per_series_but_in_203() -> None:
+def test_every_ucr_series_has_one_anomaly_except_203() -> None:
     for entity in load("UCR", DATA):
         edges = np.count_nonzero(np.diff(np.r_[0, entity.labels.astype(int), 0]) == 1)
         assert edges == (0 if entity.name.startswith("203_") else 1), entity.name
@@ -67,9 +67,9 @@ def test_telemanom_written_from_real_rows_reads_the_same(tmp_path: Path) -> None
         edges = np.flatnonzero(np.diff(np.r_[0, entity.labels.astype(int), 0]))
         pairs = [[int(start), int(stop) - 1] for start, stop in edges.reshape(-1, 2)]
         lines.append(f'{entity.name},MSL,"{pairs}",[point],{len(entity.test)}')
-        for part in ("train", "test"):
-            (tmp_path / part).mkdir(exist_ok=True)
-            np.save(tmp_path / part / f"{entity.name}.npy", getattr(entity, part).astype(np.float64))
+        for split in ("train", "test"):
+            (tmp_path / split).mkdir(exist_ok=True)
+            np.save(tmp_path / split / f"{entity.name}.npy", getattr(entity, split).astype(np.float64))
     (tmp_path / "labeled_anomalies.csv").write_text("\n".join(lines))
     for before, after in zip(known, load("MSL", tmp_path), strict=True):
         assert before.name == after.name
@@ -93,8 +93,8 @@ def test_nab_windows_on_real_rows_give_the_same_labels(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "nyc_taxi.csv").write_text("\n".join(["timestamp,value", *lines]))
     (tmp_path / "NAB" / "labels").mkdir()
-    table = tmp_path / "NAB" / "labels" / "combined_windows.json"
-    table.write_text(json.dumps({"realKnownCause/nyc_taxi.csv": windows}))
+    label_file = tmp_path / "NAB" / "labels" / "combined_windows.json"
+    label_file.write_text(json.dumps({"realKnownCause/nyc_taxi.csv": windows}))
     (read,) = load("NAB", tmp_path)
     np.testing.assert_array_equal(known.train, read.train)
     np.testing.assert_array_equal(known.labels, read.labels)

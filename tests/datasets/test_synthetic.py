@@ -1,56 +1,30 @@
+"""Synthetic datasets: deterministic and labelled."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from patchad.datasets.synthetic import CHANNELS, CYCLE, FAULTS, plant
+from patchad.datasets.synthetic import KINDS, SYNTHETIC, generate, one_channel
 from patchad.errors import InputError
 
 
-def test_the_same_seed_gives_the_same_plant():
-    one, other, third = plant(500, seed=1), plant(500, seed=1), plant(500, seed=2)
-    np.testing.assert_array_equal(one.values, other.values)
-    assert not np.array_equal(one.values, third.values)
-    assert one.values.shape == (500, len(CHANNELS))
-    assert np.isfinite(one.values).all()
+@pytest.mark.parametrize("name", SYNTHETIC)
+def test_synthetic_datasets_are_deterministic_and_have_anomalies(name: str) -> None:
+    for one, other in zip(generate(name), generate(name), strict=True):
+        assert one.name == other.name
+        for array in ("train", "test", "labels"):
+            np.testing.assert_array_equal(getattr(one, array), getattr(other, array))
+        assert one.labels.any()
+        assert not one.labels.all()
 
 
-@pytest.mark.parametrize("kind", FAULTS)
-@pytest.mark.parametrize("seed", range(5))
-def test_a_fault_changes_its_channel_in_its_rows_and_nothing_else(kind, seed):
-    faulty, clean = plant(800, seed=seed, kinds=(kind,)), plant(800, seed=seed)
-    (fault,) = faulty.faults
-    changed = faulty.values != clean.values
-    column = CHANNELS.index(fault.channel)
-    assert changed[:, np.arange(len(CHANNELS)) != column].sum() == 0
-    rows = np.flatnonzero(changed[:, column])
-    assert fault.start <= rows.min()
-    assert rows.max() < fault.stop
-    assert len(rows) >= 0.5 * (fault.stop - fault.start)
-    assert faulty.labels.sum() == fault.stop - fault.start
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_anomaly_is_labelled_three_times(kind: str) -> None:
+    labels = one_channel(kind, seed=5).labels
+    assert np.count_nonzero(np.diff(labels.astype(int), prepend=0) == 1) == 3
 
 
-def test_sensors_are_coupled_periodic_switching_and_noisy():
-    run = plant(5000, seed=0)
-    column = {name: run.values[:, i] for i, name in enumerate(CHANNELS)}
-    assert np.corrcoef(column["pump_speed"], column["flow"])[0, 1] > 0.95
-    assert np.corrcoef(column["conductivity"], column["ph"])[0, 1] < -0.7
-    for name in ("inlet_valve", "cooling_fan"):
-        assert set(np.unique(column[name])) == {0.0, 1.0}
-        assert 20 < np.abs(np.diff(column[name])).sum() < 1000
-    wave = np.abs(np.fft.rfft(column["pump_speed"] - column["pump_speed"].mean()))
-    assert 5000 / wave.argmax() == pytest.approx(CYCLE, rel=0.02)
-
-
-def test_every_kind_is_put_in_the_order_asked_for():
-    kinds = tuple(FAULTS) * 2
-    run = plant(600 * len(kinds), seed=3, kinds=kinds)
-    assert tuple(fault.kind for fault in run.faults) == kinds
-    assert all(a.stop < b.start for a, b in zip(run.faults, run.faults[1:], strict=False))
-
-
-def test_unknown_kinds_and_too_few_rows_are_refused():
-    with pytest.raises(InputError, match="no fault 'fire'"):
-        plant(1000, kinds=("fire",))
-    with pytest.raises(InputError, match="too few"):
-        plant(300, kinds=("trend",))
+def test_an_unknown_synthetic_dataset_is_refused() -> None:
+    with pytest.raises(InputError, match="no synthetic dataset"):
+        generate("moon")

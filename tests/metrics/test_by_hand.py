@@ -1,4 +1,4 @@
-"""Small cases whose values are worked out in the comments, from the definitions and by no program."""
+"""Small cases whose values are derived in the comments, from the definitions and without a program."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def near(value):
         ("recall", 1 / 2),
         ("f1", 1 / 2),
         ("mcc", 4 / 12),  # tp 1, fp 1, fn 1, tn 5: (1 * 5 - 1 * 1) / sqrt(2 * 2 * 6 * 6)
-        ("pa_f1", 4 / 5),  # points 2 and 3 are filled, point 4 is false: precision 2/3, recall 1
+        ("pa_f1", 4 / 5),  # points 2 and 3 are adjusted, point 4 is false: precision 2/3, recall 1
         ("pa_k_f1", 4 / 5),  # half of the event alarms, more than 20 percent
-        ("event_f1", 10 / 11),  # the event is found, no run is idle, 5 of 6 normal points are quiet: 5/6 and 1
+        ("event_f1", 10 / 11),  # the event is detected, no run is false, 5 of 6 normal points have no alarm: 5/6 and 1
         ("composite_f1", 2 / 3),  # precision of points 1/2, recall of events 1
     ],
 )
-def test_one_event_half_hit(name, value):
+def test_one_event_half_covered(name, value):
     assert getattr(metrics, name)(labels=LABELS, alarms=ALARMS) == near(value)
 
 
@@ -42,44 +42,44 @@ def test_pa_k_needs_more_than_k_percent():
     assert metrics.pa_k_f1(labels=LABELS, alarms=ALARMS, k=49) == near(4 / 5)
 
 
-def test_affiliation_of_one_event_half_hit():
-    # Zone [0, 8), event [2, 4), alarm [3, 5). Alarm times in [3, 4) earn 1. At distance d behind the event, the times
-    # of the zone that are farther are 2 - d before and 4 - d behind it: (6 - 2d) / 8, on the average over d 5/8.
-    # Event times in [3, 4) earn 1. At y in [2, 3), 3 - y from the alarm, farther are 2y - 3 before and 5 behind:
-    # (2y + 2) / 8, on the average 7/8.
+def test_affiliation_of_one_event_half_covered():
+    # Zone [0, 8), event [2, 4), alarm [3, 5). Alarm times in [3, 4) earn 1. At distance d after the event, the times
+    # of the zone that are farther are 2 - d before and 4 - d after it: (6 - 2d) / 8, averaged over d 5/8.
+    # Event times in [3, 4) earn 1. At y in [2, 3), 3 - y from the alarm, farther are 2y - 3 before and 5 after:
+    # (2y + 2) / 8, on average 7/8.
     precision, recall = (1 + 5 / 8) / 2, (1 + 7 / 8) / 2
     got = metrics.affiliation(labels=LABELS, alarms=ALARMS)
     assert got == near((precision, recall, 2 * precision * recall / (precision + recall)))
 
 
 def test_affiliation_of_an_event_at_the_border():
-    # Zone [0, 4), event [0, 1), alarm [3, 4): distances 2 to 3, farther are 3 - d of 4, on the average 1/8. An event
-    # time y is 3 - y from the alarm; nothing before it is farther, and behind it the last 1 of 4.
+    # Zone [0, 4), event [0, 1), alarm [3, 4): distances 2 to 3, farther are 3 - d of 4, on average 1/8. An event
+    # time y is 3 - y from the alarm; nothing before it is farther, and after it the last 1 of 4.
     got = metrics.affiliation(labels=[1, 0, 0, 0], alarms=[0, 0, 0, 1])
     assert got[:2] == near((1 / 8, 1 / 4))
 
 
 def test_affiliation_averages_precision_over_zones_with_alarms_only():
-    # The zones meet at 4. The second has no alarm: recall 0, and no part in precision.
+    # The zones meet at 4. The second has no alarm: recall 0, and it is excluded from precision.
     precision, recall, _ = metrics.affiliation(labels=[0, 0, 1, 0, 0, 1, 0, 0], alarms=[0, 0, 1, 0, 0, 0, 0, 0])
     assert (precision, recall) == near((1.0, 0.5))
 
 
-def test_range_based_and_etapr_of_one_event_half_hit():
-    # The run is half right. The event is met (0.2) and half covered in one piece (0.8 * 1/2).
+def test_range_based_and_etapr_of_one_event_half_covered():
+    # Half of the run is anomalous. The event is detected (0.2) and half covered in one piece (0.8 * 1/2).
     assert metrics.range_based(labels=LABELS, alarms=ALARMS) == near((1 / 2, 3 / 5, 6 / 11))
     # Both halves suffice, for 0.5 and 0.1: each earns (1 + 1/2) / 2.
     assert metrics.etapr(labels=LABELS, alarms=ALARMS) == near((3 / 4, 3 / 4, 3 / 4))
 
 
 def test_range_based_divides_by_the_number_of_overlaps():
-    # Two runs cover half of the event of 4: 0.2 + 0.8 * (1/2) / 2. Each run lies inside the event.
+    # Two runs cover half of the event of 4: 0.2 + 0.8 * (1/2) / 2. Each run is inside the event.
     assert metrics.range_based(labels=[1, 1, 1, 1, 0], alarms=[1, 0, 1, 0, 0])[:2] == near((1.0, 0.4))
 
 
-def test_etapr_takes_away_what_an_insufficient_run_covers():
-    # The run [0, 5) is 2/5 right, less than half: it is wrong, and what it covers of the event is taken away. The run
-    # [6, 7) is right; the event [3, 7) keeps 1/4. Recall (1 + 1/4) / 2; precision weighs 0 by sqrt(5) and 1 by 1.
+def test_etapr_discards_what_an_insufficient_run_covers():
+    # The run [0, 5) is 2/5 anomalous, less than half: it is false, and its overlap with the event is removed. The run
+    # [6, 7) is correct; the event [3, 7) keeps 1/4. Recall (1 + 1/4) / 2; precision weighs 0 by sqrt(5) and 1 by 1.
     got = metrics.etapr(labels=[0, 0, 0, 1, 1, 1, 1, 0], alarms=[1, 1, 1, 1, 1, 0, 1, 0])
     assert got[:2] == near((1 / (1 + math.sqrt(5)), 5 / 8))
 
@@ -102,9 +102,9 @@ def test_curves_over_points():
 
 
 def test_oracle_pa_f1_alarms_above_a_score():
-    # Above 0.5: the event of 2 is filled from its 0.7, and 0.9 is false: precision 2/3, recall 1.
+    # Above 0.5: the event of 2 is adjusted from its 0.7, and 0.9 is false: precision 2/3, recall 1.
     assert metrics.oracle_pa_f1(labels=[0, 1, 1, 0], scores=[0.9, 0.5, 0.7, 0.1]) == near(4 / 5)
-    # The event holds the lowest score only: no score is lower, so nothing can alarm there.
+    # The event has only the lowest score: no score is lower, so nothing can alarm there.
     assert metrics.oracle_pa_f1(labels=[0, 1, 0], scores=[0.9, 0.1, 0.3]) == 0.0
 
 
@@ -113,7 +113,7 @@ SCORES = [0.1, 0.5, 0.8, 0.9, 0.0]  # thresholds, in turn, alarm at 3; 3, 2; 3, 
 
 def test_vus_opt_of_one_point():
     # Windows 0 and 1 have no slopes. ROC: one false alarm of four, then the hit: 3/4. PR: recall 1 at precision 1/2.
-    # Window 2 has the soft label C at 1 and 3. First threshold: hits C, positives 1 + C/2, all found, precision C;
+    # Window 2 has the soft label C at 1 and 3. First threshold: hits C, positives 1 + C/2, all detected, precision C;
     # second: recall 1, hits 1 + C of 2 alarms; after that recall stays 1. False: 1 - C of 4 - C/2, at both.
     recall, false_rate = C / (1 + C / 2), (1 - C) / (4 - C / 2)
     roc = false_rate * recall / 2 + (1 - false_rate)
@@ -123,7 +123,7 @@ def test_vus_opt_of_one_point():
 
 
 def test_range_auc_of_one_point_in_both_families():
-    # Legacy, window 2: the slope behind the event is a point shorter, so only 1 is soft. Positives are 1 + C/2 always.
+    # Legacy, window 2: the slope after the event is a point shorter, so only 1 is soft. Positives are 1 + C/2 always.
     # Hits 0, 1, 1 + C, ...; precision 0, 1/2, (1 + C)/3; recall 0, 1/(1 + C/2), 1. Trapezoids from precision 1.
     recall = 1 / (1 + C / 2)
     pr = recall * (0 + 1 / 2) / 2 + (1 - recall) * (1 / 2 + (1 + C) / 3) / 2
@@ -144,6 +144,6 @@ def test_pate_of_one_point():
     assert got == near((1 / 4 + 2 / 3) / 2)
 
 
-def test_point_adjust_fills_found_events_only():
+def test_point_adjust_extends_alarms_to_detected_events_only():
     adjusted = metrics.point_adjust(labels=[1, 1, 0, 1, 1], alarms=[0, 1, 1, 0, 0])
     assert adjusted.tolist() == [True, True, True, False, False]

@@ -1,4 +1,4 @@
-"""What metrics refuse, beside the good input that differs from it in one thing."""
+"""Invalid inputs of metrics, beside valid ones that differ in one thing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(name, **changes):
     )
 
 
-def takers(argument):
+def functions_of(argument):
     return sorted(name for name, wants in WANTS.items() if argument in wants)
 
 
@@ -40,7 +40,7 @@ def test_keywords_only(name):
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_inputs_are_left_alone(name):
+def test_inputs_are_not_modified(name):
     frozen = {key: value.copy() for key, value in GOOD.items()}
     for value in frozen.values():
         value.flags.writeable = False
@@ -51,7 +51,7 @@ def test_inputs_are_left_alone(name):
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_containers_and_types_that_mean_the_same(name):
+def test_equivalent_containers_and_types(name):
     want = call(name)
     np.testing.assert_equal(call(name, **{key: value.tolist() for key, value in GOOD.items()}), want)
     np.testing.assert_equal(call(name, **{key: pd.Series(value) for key, value in GOOD.items()}), want)
@@ -61,7 +61,7 @@ def test_containers_and_types_that_mean_the_same(name):
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "message"),
     [
         (SCORES, "bool or 0/1 integers, got float64"),
         (LABELS.astype(float), "bool or 0/1 integers, got float64"),
@@ -71,29 +71,29 @@ def test_containers_and_types_that_mean_the_same(name):
         (-LABELS, "only 0 and 1, got integers from -1 to 0"),
         (LABELS[:, None], r"shape \(time,\), got \(8, 1\)"),
         (1, r"shape \(time,\), got \(\)"),
-        ([[0, 1], [1]], "one row of numbers"),
+        ([[0, 1], [1]], "a sequence of numbers"),
         (np.zeros(0, bool), "at least one point"),
-        (LABELS[:-1], "one length"),
+        (LABELS[:-1], "equal length"),
     ],
 )
 @pytest.mark.parametrize("argument", ["labels", "alarms"])
-def test_masks_that_are_none(argument, bad, says):
-    for name in takers(argument):
-        if says == "one length" and name == "evaluate_random" and argument == "labels":
+def test_invalid_masks(argument, bad, message):
+    for name in functions_of(argument):
+        if message == "equal length" and name == "evaluate_random" and argument == "labels":
             continue
-        with pytest.raises(MetricError, match=says) as caught:
+        with pytest.raises(MetricError, match=message) as caught:
             call(name, **{argument: bad})
         assert argument in str(caught.value)
-        assert ";" in str(caught.value), "the message has to end with a remedy"
+        assert ";" in str(caught.value), "the message must end with a remedy"
 
 
-def test_labels_alone_set_the_length_of_a_random_score():
-    with pytest.raises(MetricError, match="one length"):
+def test_labels_set_the_length_of_random_scores():
+    with pytest.raises(MetricError, match="equal length"):
         metrics.evaluate_random(labels=LABELS[:-1], alarms=ALARMS)
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "message"),
     [
         (LABELS, "looks like labels or alarms"),
         (ALARMS, "looks like labels or alarms"),
@@ -105,15 +105,15 @@ def test_labels_alone_set_the_length_of_a_random_score():
         (np.where(LABELS, np.inf, SCORES), r"the first \(inf\) at row 2"),
         (SCORES[:, None], r"shape \(time,\), got \(8, 1\)"),
         ([], "at least one point"),
-        (SCORES[1:], "one length, got 8 and 7"),
+        (SCORES[1:], "equal length, got 8 and 7"),
     ],
 )
-def test_scores_that_are_none(bad, says):
-    for name in takers("scores"):
-        with pytest.raises(MetricError, match=says) as caught:
+def test_invalid_scores(bad, message):
+    for name in functions_of("scores"):
+        with pytest.raises(MetricError, match=message) as caught:
             call(name, scores=bad)
         assert "scores" in str(caught.value)
-        assert ";" in str(caught.value), "the message has to end with a remedy"
+        assert ";" in str(caught.value), "the message must end with a remedy"
 
 
 def test_scores_may_be_any_real_numbers():
@@ -145,7 +145,7 @@ def test_labels_without_a_normal_point(name):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(takers("alarms")) - {"evaluate", "evaluate_random", "point_adjust", "detection_delay"})
+    "name", sorted(set(functions_of("alarms")) - {"evaluate", "evaluate_random", "point_adjust", "detection_delay"})
 )
 def test_no_alarms_at_all(name):
     got = call(name, alarms=np.zeros(8, bool))
@@ -183,4 +183,4 @@ def test_no_alarms_at_all(name):
 def test_parameters_out_of_range(name, bad):
     with pytest.raises(MetricError, match=next(iter(bad))) as caught:
         call(name, **bad)
-    assert ";" in str(caught.value), "the message has to end with a remedy"
+    assert ";" in str(caught.value), "the message must end with a remedy"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from unittest import mock
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from tests.reference import metrics_slow, ranges_slow
 
 from patchad import metrics
+from patchad.metrics import affiliation_zones
 
 quick = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 few = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -19,7 +19,7 @@ few = settings(max_examples=100, deadline=None, suppress_health_check=[HealthChe
 
 @st.composite
 def masks(draw, size, *, some=False, mixed=False):
-    """Runs of any length, so that long events, single points and touched borders all turn up."""
+    """Runs of any length, so that long events, single points and events at the borders all occur."""
     mask, value = [], draw(st.booleans())
     while len(mask) < size:
         mask += [value] * draw(st.integers(1, 7))
@@ -88,7 +88,7 @@ def test_affiliation_in_blocks_of_any_size(case, block):
     labels, alarms = case
     want = metrics_slow.affiliation(labels, alarms)
     close(metrics.affiliation(labels=labels, alarms=alarms), want)
-    with mock.patch.object(importlib.import_module("patchad.metrics.affiliation"), "_BLOCK", block):
+    with mock.patch.object(affiliation_zones, "_BLOCK", block):
         close(metrics.affiliation(labels=labels, alarms=alarms), want)
 
 
@@ -138,7 +138,7 @@ def test_pate(case, window, thresholds):
 
 @few
 @given(labels_and_scores(mixed=True), st.sampled_from([2.0**-1000, 0.5, 2.0**1020]))
-def test_scores_count_by_order_and_not_by_size(case, factor):
+def test_metrics_depend_on_the_order_of_scores_and_not_on_their_scale(case, factor):
     labels, scores = case
     scores = np.round(scores * 4) / 4 % 8
     for name, extra in (("vus", {"window": 4}), ("pate", {"window": 3}), ("oracle_affiliation_f1", {})):

@@ -1,6 +1,6 @@
-"""Slow, obvious twins of the metrics that count points and events: what `patchad.metrics` has to equal.
+"""Slow, obvious twins of the metrics that count points and events, which `patchad.metrics` must equal.
 
-Each follows the words of the definition with plain loops. Nothing is shared with the package.
+Each follows its definition with plain loops. Nothing is shared with the package.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def events_of(mask):
-    """Half-open runs of true values."""
+    """Return the half-open runs of true values."""
     runs, start = [], None
     for row, value in enumerate([*mask, False]):
         if value and start is None:
@@ -94,9 +94,9 @@ def oracle_pa_f1(labels, scores):
 
 
 def affiliation(labels, alarms):
-    """Sampling in the middle of cells a quarter wide is exact: within one, everything is linear in time.
+    """Sample the middle of cells of width 1/4, which is exact: within a cell, everything is linear in time.
 
-    Events start and stop at whole numbers, zones at halves, and nearest predictions change at quarters.
+    Events start and stop at integers, zones at halves, and nearest predictions change at quarters.
     """
     events, runs = events_of(labels), events_of(alarms)
     borders = [0.0, *((a[1] + b[0]) / 2 for a, b in itertools.pairwise(events)), float(len(labels))]
@@ -108,10 +108,10 @@ def affiliation(labels, alarms):
         if not predicted:
             recalls.append(0.0)
             continue
-        hits = [_chance_farther(_distance(t, start, stop), start, stop, low, high) for t in predicted]
+        hits = [_probability_farther(_distance(t, start, stop), start, stop, low, high) for t in predicted]
         precisions.append(sum(hits) / len(hits))
         nearest = [(t, min(_distance(t, a, b) for a, b in pieces)) for t in times if start < t < stop]
-        recalls.append(sum(_chance_farther(d, t, t, low, high) for t, d in nearest) / len(nearest))
+        recalls.append(sum(_probability_farther(d, t, t, low, high) for t, d in nearest) / len(nearest))
     mean_precision = sum(precisions) / len(precisions) if precisions else math.nan
     mean_recall = sum(recalls) / len(recalls)
     return mean_precision, mean_recall, harmonic(mean_precision, mean_recall) if precisions else 0.0
@@ -121,8 +121,8 @@ def _distance(time, start, stop):
     return max(start - time, time - stop, 0.0)
 
 
-def _chance_farther(distance, start, stop, low, high):
-    """Chance that a random time between low and high is farther than this from [start, stop]."""
+def _probability_farther(distance, start, stop, low, high):
+    """Return the probability that a random time between low and high is farther than this from [start, stop]."""
     if distance == 0:
         return 1.0
     return (max(start - distance - low, 0.0) + max(high - stop - distance, 0.0)) / (high - low)
@@ -139,19 +139,19 @@ def overlap(a, b):
 
 def event_f1(labels, alarms):
     events, runs = events_of(labels), events_of(alarms)
-    found = sum(any(overlap(e, r) for r in runs) for e in events)
-    idle = sum(not any(overlap(e, r) for e in events) for r in runs)
-    if not found:
+    detected = sum(any(overlap(e, r) for r in runs) for e in events)
+    false_runs = sum(not any(overlap(e, r) for e in events) for r in runs)
+    if not detected:
         return 0.0
     _, fp, _, tn = count(labels, alarms)
-    fine = fp / (fp + tn) if fp + tn else 0.0
-    return harmonic(found / (found + idle) * (1 - fine), found / len(events))
+    false_rate = fp / (fp + tn) if fp + tn else 0.0
+    return harmonic(detected / (detected + false_runs) * (1 - false_rate), detected / len(events))
 
 
 def composite_f1(labels, alarms):
     events = events_of(labels)
-    found = sum(any(alarms[a:b]) for a, b in events)
-    return harmonic(precision(labels, alarms), found / len(events)) if events else 0.0
+    detected = sum(any(alarms[a:b]) for a, b in events)
+    return harmonic(precision(labels, alarms), detected / len(events)) if events else 0.0
 
 
 def detection_delay(labels, alarms):

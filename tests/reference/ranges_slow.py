@@ -1,6 +1,6 @@
-"""Slow, obvious twins of range-AUC, VUS and PATE: soft labels written out point by point, for every threshold.
+"""Slow, obvious twins of range-AUC, VUS and PATE, with explicit soft labels for every point and threshold.
 
-They follow the public implementations named in each docstring step by step, in words of their own.
+They follow the public implementations named in the docstrings step by step, in code of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.reference.metrics_slow import events_of
 
 
 def soft_labels(labels, window, *, short_right):
-    """1 in events, falling off as sqrt(1 - d / window) beside them, summed and clipped at 1."""
+    """Return 1 in events, decaying as sqrt(1 - d / window) beside them, summed and clipped at 1."""
     soft = np.array(labels, float)
     for start, stop in events_of(labels):
         for distance in range(1, window // 2 + 1):
@@ -25,8 +25,8 @@ def soft_labels(labels, window, *, short_right):
     return np.minimum(soft, 1.0)
 
 
-def stretched_events(labels, window):
-    """Events widened by half a window, joined where they share a point."""
+def widened_events(labels, window):
+    """Return the events widened by half a window, merged where they share a point."""
     joined = []
     for start, stop in events_of(labels):
         wide = (start - window // 2, stop + window // 2)
@@ -50,22 +50,22 @@ def _areas(points, *, trapezoid):
 
 
 def opt_slice(labels, scores, window, thresholds):
-    """One window of the volume that TSB-AD and the ``vus`` package call ``opt``."""
+    """Return one window of the volume that TSB-AD and the ``vus`` package call ``opt``."""
     labels = np.asarray(labels, bool)
-    soft, stretched = soft_labels(labels, window, short_right=False), stretched_events(labels, window)
+    soft, widened = soft_labels(labels, window, short_right=False), widened_events(labels, window)
     points = []
     for level in levels_of(scores, thresholds):
         alarms = scores >= level
         hits = np.sum(soft * alarms)
         positives = (labels.sum() + np.sum(np.where(labels, 1.0, soft * alarms))) / 2
-        found = np.mean([alarms[a:b].any() for a, b in stretched])
+        found = np.mean([alarms[a:b].any() for a, b in widened])
         rates = min(hits / positives, 1) * found, (alarms.sum() - hits) / (len(labels) - positives)
         points.append((*rates, hits / alarms.sum()))
     return _areas(points, trapezoid=False)
 
 
 def run_slice(labels, scores, window, thresholds, *, short_right):
-    """Range-AUC of the ``vus`` package, or with the short right slope that of the code of 2022."""
+    """Return range-AUC of the ``vus`` package or, with the short right slope, of the code of 2022."""
     labels = np.asarray(labels, bool)
     soft = soft_labels(labels, window, short_right=short_right)
     positives, runs = (labels.sum() + soft.sum()) / 2, events_of(soft > 0)
@@ -95,7 +95,7 @@ def range_auc(labels, scores, window=100, thresholds=250, family="opt"):
 
 
 def pate(labels, scores, window=100, thresholds=250):
-    """PATE of the ``PATE`` package: buffers of 0 and ``window`` before and after, percentiles of useful thresholds."""
+    """Return PATE of the ``PATE`` package: buffers of 0 and ``window`` on either side, percentiles of useful scores."""
     labels, scores = np.asarray(labels, bool), np.asarray(scores, float)
     if not labels.any():
         return 0.0
@@ -109,7 +109,7 @@ def pate(labels, scores, window=100, thresholds=250):
 
 
 def _useful(labels, scores):
-    """Distinct scores where hits are gained at or right below, and the two extremes."""
+    """Return the distinct scores at or right below which hits are gained, and the two extremes."""
     distinct = sorted(set(scores), reverse=True)
     gains = [np.any(labels & (scores == level)) for level in distinct]
     last = len(distinct) - 1

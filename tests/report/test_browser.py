@@ -1,4 +1,4 @@
-"""The report as a person meets it: in a browser, without a network. Skipped where there is no Chromium."""
+"""The report in a browser, offline. Skipped if Chromium is not installed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def browser():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """A report of three faults, with labels, and a channel with a hostile name."""
-    odd, labels = waves(1500, seed=1), np.zeros(1500, bool)
+    """A report of three faults, with labels, with a hostile channel name."""
+    faulty, labels = waves(1500, seed=1), np.zeros(1500, bool)
     for start in (300, 700, 1100):
-        odd[start : start + 9, 1] += 4
+        faulty[start : start + 9, 1] += 4
         labels[start : start + 9] = True
     names, times = ["pump", HOSTILE, "heat"], pd.date_range("2024", periods=1500, freq="min")
     detector = small(merge_gap=60).fit(pd.DataFrame(waves(800), columns=names))
-    found = detector.detect(pd.DataFrame(odd, columns=names, index=times))
+    found = detector.detect(pd.DataFrame(faulty, columns=names, index=times))
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_bytes(render_page([Chapter.of("pump one", found, labels)]))
     return path, found
@@ -37,7 +37,7 @@ def report(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def desk(browser, report):
-    """The page on a desktop, opened once for all tests; each leaves the whole series in view."""
+    """The page on a desktop, shared by all tests; each leaves the whole series in view."""
     return Visit(browser, report[0])
 
 
@@ -49,8 +49,8 @@ def test_the_page_draws_without_an_error_or_a_request(desk, report):
     desk.page.wait_for_selector(".card .main-svg", state="attached")
     assert desk.page.locator(".card").first.locator(".scatterlayer .trace").count() >= 4
     assert HOSTILE in desk.page.locator(".timeline .y2tick").all_text_contents()
-    assert desk.said == []
-    assert desk.asked == [report[0].as_uri()]
+    assert desk.messages == []
+    assert desk.requests == [report[0].as_uri()]
 
 
 def test_a_click_on_an_event_zooms_to_it_and_escape_goes_back(desk, report):
@@ -65,7 +65,7 @@ def test_a_click_on_an_event_zooms_to_it_and_escape_goes_back(desk, report):
     assert desk.range() == whole
 
 
-def test_the_keyboard_reaches_everything(desk):
+def test_the_timeline_and_the_list_work_by_keyboard(desk):
     whole = desk.range()
     desk.page.locator(".timeline").focus()
     desk.page.keyboard.press("+")
@@ -80,7 +80,7 @@ def test_the_keyboard_reaches_everything(desk):
     assert desk.range() == whole
 
 
-def test_a_flag_in_the_plot_tells_of_its_event_and_leads_to_the_card_and_the_card_back(desk):
+def test_a_flag_describes_its_event_and_links_to_the_card_and_the_card_links_back(desk):
     flag = desk.page.locator(".timeline .scatterlayer .trace:last-child .point").first
     flag.hover(force=True)
     desk.page.wait_for_selector(".timeline .hovertext")
@@ -91,7 +91,7 @@ def test_a_flag_in_the_plot_tells_of_its_event_and_leads_to_the_card_and_the_car
     assert desk.page.evaluate("location.hash").startswith("#row-0-")
 
 
-def test_dark_mode_reaches_the_charts_and_paper_stays_light(desk):
+def test_dark_mode_applies_to_charts_and_print_stays_light(desk):
     def line() -> str:
         return desk.page.evaluate("document.querySelector('.timeline').data[0].line.color")
 
@@ -108,12 +108,12 @@ def test_dark_mode_reaches_the_charts_and_paper_stays_light(desk):
     assert desk.page.locator(".card .main-svg").count() > 0
     desk.page.emulate_media(color_scheme="light")
     desk.until(lambda: line() == light)
-    assert desk.said == []
+    assert desk.messages == []
 
 
-def test_a_phone_gets_one_column_and_nothing_wider_than_its_screen(browser, report):
+def test_nothing_is_wider_than_a_phone_screen(browser, report):
     phone = Visit(browser, report[0], **PHONE)
     phone.page.locator(".card").first.scroll_into_view_if_needed()
     phone.page.wait_for_selector(".card .main-svg", state="attached")
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert phone.said == []
+    assert phone.messages == []

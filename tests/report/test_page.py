@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -8,29 +9,36 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from jinja2 import ChoiceLoader, DictLoader, UndefinedError
 from tests.conftest import SMALL, waves
 
 from patchad import InputError, PatchAD
-from patchad.report.page import Chapter, render_page, verdict
+from patchad.report.page import TEMPLATES, Chapter, render_page
+from patchad.report.panels import PANELS
+from patchad.report.wording import headline
 from patchad.results.detection import Detection, Event
 
 HOSTILE = "</script><script>alert(1)</script><a href='x'> & \"co\""
 
 
-class Balanced(HTMLParser):
-    """Check that every element is closed, and collect the text, the scripts and what else the page would load."""
+class PageParser(HTMLParser):
+    """Check that every element is closed, and collect text, scripts, the policy and every URL that would be loaded."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.text = ""
         self.scripts: list[str] = []
+        self.code: list[str] = []
+        self.policy = ""
         self.loads: list[str] = []
         self.data: list[dict] = []
 
     def handle_starttag(self, tag, attrs):
         if tag not in ("meta", "br"):
             self.open.append(tag)
+        if ("http-equiv", "Content-Security-Policy") in attrs:
+            self.policy = dict(attrs)["content"]
         if tag == "script":
             self.scripts.append(dict(attrs).get("type", "code"))
         self.loads += [value for name, value in attrs if name in ("src", "srcset", "data", "poster")]
@@ -42,13 +50,16 @@ class Balanced(HTMLParser):
     def handle_data(self, data):
         if "script" not in self.open and "style" not in self.open:
             self.text += data
-        elif self.scripts and self.scripts[-1] == "application/json" and self.open[-1] == "script":
+        elif self.open[-1] == "script" and self.scripts[-1] == "application/json":
             self.data.append(json.loads(data))
+        elif self.open[-1] == "script":
+            self.code.append(data)
 
 
-def read(content: bytes) -> Balanced:
-    page = Balanced()
+def parse(content: bytes) -> PageParser:
+    page = PageParser()
     page.feed(content.decode())
+    page.close()
     assert page.open == []
     return page
 
@@ -57,7 +68,7 @@ def unpack(packed: str, dtype: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed), dtype)
 
 
-def calm(rows: int = 5, **changes) -> Detection:
+def quiet(rows: int = 5, **changes) -> Detection:
     given = {
         "scores": np.zeros(rows),
         "levels": np.ones(rows),
@@ -71,34 +82,61 @@ def calm(rows: int = 5, **changes) -> Detection:
 
 
 @pytest.fixture(scope="module")
-def odd() -> pd.DataFrame:
+def faulty() -> pd.DataFrame:
     data = waves(400, seed=1)
     data[200:208, 1] += 5
     return pd.DataFrame(data, columns=[HOSTILE, "flow", "heat"], index=pd.date_range("2024", periods=400, freq="min"))
 
 
 @pytest.fixture(scope="module")
-def found(odd) -> Detection:
-    return PatchAD(**SMALL).fit(pd.DataFrame(waves(600), columns=odd.columns)).detect(odd)
+def found(faulty) -> Detection:
+    return PatchAD(**SMALL).fit(pd.DataFrame(waves(600), columns=faulty.columns)).detect(faulty)
 
 
 @pytest.fixture(scope="module")
-def page(found, tmp_path_factory) -> Balanced:
+def page(found, tmp_path_factory) -> PageParser:
     labels = np.zeros(400, int)
     labels[200:208] = labels[300:310] = 1
-    return read(found.report(tmp_path_factory.mktemp("page") / "report.html", labels).read_bytes())
+    return parse(found.report(tmp_path_factory.mktemp("page") / "report.html", labels).read_bytes())
 
 
-def test_the_page_is_whole_and_says_what_happened(page, found):
+def test_the_page_is_well_formed_and_reports_what_happened(page, found):
     assert "mostly flow" in page.text
     assert "2024-01-01 03:" in page.text
     assert "nothing was filled, dropped or left out" in page.text
     assert page.text.count("Show in the timeline") == len(found.events)
 
 
-def test_the_page_asks_the_network_for_nothing_and_runs_only_its_own_scripts(page):
+def test_the_page_loads_nothing_and_has_only_its_own_scripts(page):
     assert page.loads == []
     assert page.scripts == ["application/json", "code", "code"]
+
+
+def test_the_policy_admits_the_scripts_of_the_page_by_hash_and_nothing_else(page):
+    hashes = [base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in page.code]
+    rules = dict(rule.split(" ", 1) for rule in page.policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == " ".join(f"'sha256-{value}'" for value in hashes)
+    assert set(rules) == {"default-src", "script-src", "style-src", "img-src", "font-src"}
+
+
+def test_every_template_belongs_to_the_page_or_to_a_panel():
+    templates = TEMPLATES.list_templates(extensions=["html"])
+    assert sorted(templates) == sorted(["page.html", "contents.html", "macros.html", *(name for name, _ in PANELS)])
+
+
+def test_a_new_panel_is_a_template_and_a_function(monkeypatch):
+    sources = {"mean.html": "<p>mean of {{ section.name }}: {{ panel.mean }} {{ panel.unit }}</p>"}
+    both = ChoiceLoader([TEMPLATES.loader, DictLoader(sources)])
+    monkeypatch.setattr(TEMPLATES, "loader", both)
+    panel = ("mean.html", lambda section: {"mean": float(section.axis.positions.mean()), "unit": "<b>"})
+    monkeypatch.setattr("patchad.report.page.PANELS", (*PANELS, panel, ("absent.html", lambda section: None)))
+    assert "mean of x: 2.0 <b>" in parse(render_page([Chapter("x", quiet())])).text
+
+
+def test_templates_reject_unknown_names():
+    with pytest.raises(UndefinedError, match="typo"):
+        TEMPLATES.from_string("{{ panel.typo }}").render(panel={})
 
 
 def test_names_are_escaped(page, found):
@@ -109,7 +147,7 @@ def test_names_are_escaped(page, found):
     assert content.count("<script>alert(1)") == 0
 
 
-def test_labels_add_hits_misses_and_metrics_beside_random_ones(page):
+def test_labels_add_hits_misses_and_metrics_beside_those_of_random_scores(page):
     assert "1 of 2 labelled anomalies found, 1 missed" in page.text
     assert "Missed: 2024-01-01 05:00:00, 10 rows" in " ".join(page.text.split())
     assert "random scores" in page.text
@@ -120,47 +158,48 @@ def test_labels_add_hits_misses_and_metrics_beside_random_ones(page):
 @pytest.mark.parametrize(
     ("labels", "match"), [([0, 1], "one label per row"), (["x"] * 400, "0 and 1"), ([2] * 400, "0 and 1")]
 )
-def test_wrong_labels_are_refused_and_nothing_is_written(found, tmp_path, labels, match):
+def test_invalid_labels_are_rejected_and_nothing_is_written(found, tmp_path, labels, match):
     with pytest.raises(InputError, match=match):
         found.report(tmp_path / "x.html", labels)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_labels_of_one_kind_give_no_metrics(found):
-    page = read(render_page([Chapter.of("", found, np.zeros(400))]))
-    assert "the metrics have no value" in page.text
+def test_metrics_are_undefined_if_all_labels_are_equal(found):
+    page = parse(render_page([Chapter.of("", found, np.zeros(400))]))
+    assert "the metrics are undefined" in page.text
 
 
-def test_a_card_holds_what_was_observed_and_what_was_expected(page, found, odd):
+def test_a_card_has_observed_and_expected_values(page, found, faulty):
     card = page.data[0]["cards"][0]
     curve = card["curves"][0]
     assert curve["name"] == "flow"
-    seen, expected, reach = (unpack(curve[k], t) for k, t in (("seen", "<f8"), ("expected", "<f8"), ("reach", "<f4")))
+    observed, expected = (unpack(curve[name], "<f8") for name in ("observed", "expected"))
+    half_width = unpack(curve["half_width"], "<f4")
     minutes = (unpack(curve["x"], "<f8") / 60_000).astype(int) - 28_401_120
-    assert np.array_equal(seen, odd["flow"].to_numpy()[minutes])
+    assert np.array_equal(observed, faulty["flow"].to_numpy()[minutes])
     inside = (minutes >= 200) & (minutes < 208)
-    assert (np.abs(seen - expected) > reach)[inside].all(), "the fault is outside the band"
-    assert (np.abs(seen - expected) <= reach)[~inside].mean() > 0.5
+    assert (np.abs(observed - expected) > half_width)[inside].all(), "the fault is outside the band"
+    assert (np.abs(observed - expected) <= half_width)[~inside].mean() > 0.5
 
 
 def test_rows_without_a_score_and_single_rows_are_drawn():
     for scores in (np.array([np.nan, 1.0, np.nan]), np.array([np.nan]), np.array([2.0])):
-        page = read(render_page([Chapter("", calm(len(scores), scores=scores))]))
+        page = parse(render_page([Chapter("", quiet(len(scores), scores=scores))]))
         assert np.array_equal(unpack(page.data[0]["score"], "<f4"), scores[np.isfinite(scores)])
 
 
-def test_nothing_found_is_said_too():
-    assert verdict(calm()) == "Nothing unusual in 5 rows of 1 channel."
-    page = read(render_page([Chapter("", calm())]))
+def test_a_page_without_events_says_so():
+    assert headline(quiet()) == "Nothing unusual in 5 rows of 1 channel."
+    page = parse(render_page([Chapter("", quiet())]))
     assert "Events, most severe first" not in page.text
 
 
-def test_a_detection_without_data_or_blame_still_makes_a_page(found):
-    page = read(render_page([Chapter("", replace(found, observed=None, expected=()))]))
+def test_a_detection_without_data_or_attribution_still_has_a_page(found):
+    page = parse(render_page([Chapter("", replace(found, observed=None, expected=()))]))
     assert page.data[0]["cards"][0] is None
     event = Event(1, 3, 2, 5.0, 80.0, ())
-    blameless = calm(scores=np.array([0, 5, 5, 0, 0.0]), alarms=np.array([0, 1, 1, 0, 0], bool), events=(event,))
-    assert "no single channel" in read(render_page([Chapter("", blameless)])).text
+    unattributed = quiet(scores=np.array([0, 5, 5, 0, 0.0]), alarms=np.array([0, 1, 1, 0, 0], bool), events=(event,))
+    assert "no single channel" in parse(render_page([Chapter("", unattributed)])).text
 
 
 @pytest.mark.parametrize(
@@ -171,31 +210,31 @@ def test_a_detection_without_data_or_blame_still_makes_a_page(found):
         (None, "row", "5 rows"),
     ],
 )
-def test_every_kind_of_index_is_an_axis(index, kind, text):
-    page = read(render_page([Chapter("", calm(index=index))]))
+def test_every_kind_of_index_has_its_axis(index, kind, text):
+    page = parse(render_page([Chapter("", quiet(index=index))]))
     assert page.data[0]["axis"] == kind
     assert text in page.text
 
 
-def test_a_million_rows_make_a_small_page_and_keep_a_single_spike():
+def test_a_page_of_a_million_rows_is_small_and_keeps_a_single_spike():
     rows = 1_000_000
     scores = np.random.default_rng(0).random(rows)
     scores[123_456] = 5.0
-    content = render_page([Chapter("", calm(rows, scores=scores, levels=np.full(rows, 2.0)))])
+    content = render_page([Chapter("", quiet(rows, scores=scores, levels=np.full(rows, 2.0)))])
     assert len(content) < 6_000_000, "most of it is plotly"
-    drawn = read(content).data[0]
+    drawn = parse(content).data[0]
     x, y = unpack(drawn["x"], "<f8"), unpack(drawn["score"], "<f4")
     assert len(x) <= 20_002
     assert x[y.argmax()] == 123_456
     assert y.max() == 5.0
 
 
-def test_thousands_of_events_are_listed_up_to_a_bound_and_all_shaded():
+def test_of_thousands_of_events_the_most_severe_are_listed_and_all_are_shaded():
     rows = 60_000
     alarms = np.arange(rows) % 2 == 1
     events = tuple(Event(i, i + 1, i, 2.0, i / rows * 90, (("a", 1.0),)) for i in range(1, rows, 2))
-    busy = calm(rows, scores=alarms * 2.0, alarms=alarms, events=events, contributions=np.ones((rows, 1)))
-    page = read(render_page([Chapter("", busy)]))
+    busy = quiet(rows, scores=alarms * 2.0, alarms=alarms, events=events, contributions=np.ones((rows, 1)))
+    page = parse(render_page([Chapter("", busy)]))
     assert len(page.data[0]["events"]) == 300
     assert "29,700 less severe events" in page.text
     bands = unpack(page.data[0]["bands"], "<f8").reshape(-1, 2)
@@ -205,13 +244,13 @@ def test_thousands_of_events_are_listed_up_to_a_bound_and_all_shaded():
 
 def test_gaps_break_the_line():
     index = np.concatenate([np.arange(50), np.arange(500, 550)]).astype("datetime64[s]")
-    drawn = read(render_page([Chapter("", calm(100, index=index))])).data[0]
+    drawn = parse(render_page([Chapter("", quiet(100, index=index))])).data[0]
     x, y = unpack(drawn["x"], "<f8"), unpack(drawn["score"], "<f4")
     assert np.isnan(y).sum() == 1
     assert 49_000 < x[np.isnan(y)][0] < 500_000
 
 
-def test_several_series_share_a_page(found):
-    page = read(render_page([Chapter("one", found), Chapter("two", found)]))
-    assert page.text.count("mostly flow") == 4, "in the contents and in its chapter, each"
+def test_several_series_share_a_page_with_contents(found):
+    page = parse(render_page([Chapter("one", found), Chapter("two", found)]))
+    assert page.text.count("mostly flow") == 4, "each in the contents and in its chapter"
     assert len(page.data) == 2

@@ -1,60 +1,293 @@
-"""Events: alarms that belong together, with their peak, severity and attribution."""
+"""Events: from scores and levels to what a person on call is told, row by row with bounded state.
+
+An event opens over the level and closes once the score has stayed under a lower one for `merge_gap` rows. Its edges lie
+where the data changes: at the first and last row that even the least strange window finds unusual. What lasts stays: an
+event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS` steady rows it is a
+regime, whose further rows no longer alarm and in which new events are judged by what is new. An event like those just
+before it is a repeat, counted on the first of them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.severity import Yardstick
+from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
-from patchad.results.detection import Event, alarm_runs
+
+Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
+
+CLOSING = 0.5
+"""Height of the closing level between the median held-out score and the level."""
+REGIME_ROWS = 1000
+"""Rows for which the score of an open event has to be steady before it is called a regime."""
+STEADY_SPREAD = 1.0
+"""Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
+CHECK_EVERY = 50
+"""Rows between two checks whether an open event is steady."""
+EXPLAINED = 0.5
+"""Share of its rows from which on a broken sensor explains an event."""
+REPEAT_ROWS = 600
+"""Rows after an event in which one like it is a repeat."""
+REPEAT_PEAK = 1.5
+"""A peak this many times as high as the median of the like events before it is no repeat."""
 
 
-def find_events(
-    scores: FloatArray,
-    levels: FloatArray,
-    alarms: BoolArray,
-    contributions: FloatArray,
-    channels: tuple[str, ...],
-    yardstick: Yardstick,
-    *,
-    index: NDArray[np.generic] | None = None,
-    min_duration: int = 1,
-    merge_gap: int = 0,
-) -> tuple[Event, ...]:
-    """Turn alarms into events.
+@dataclass(slots=True, eq=False)
+class Finding:
+    """An event in the making; rows are counted from the start of the segment."""
 
-    Runs of alarms at most `merge_gap` rows apart become one event; events under `min_duration` rows are left out. A
-    channel's share is its mean contribution over the alarms, weighted by how far the score is over the level.
+    first: int
+    """Where the score rose over the closing level."""
+    opened: int
+    """Where it rose over the level."""
+    level: float
+    """The level that it rose over."""
+    last: int
+    """The last row over the closing level so far."""
+    attribution: FloatArray | None
+    """(channel,), weighted by how far rows are over the level."""
+    kind: Kind = "anomaly"
+    peak: int = 0
+    peak_score: float = -np.inf
+    over_last: int = 0
+    edges: tuple[int, int] | None = None
+    """First and last unusual row by local scores."""
+    recognised: int | None = None
+    """Where it was recognised as a regime."""
+    repeats: int = 0
+    explained: int = 0
+    """Rows over the closing level in which a broken sensor explains what is seen."""
+    active: int = 0
+    """Rows over the closing level."""
+    peaks: list[float] = field(default_factory=list)
+    """Peaks of this event and its newest repeats."""
+    latest: int = 0
+    """Where it, or its newest repeat, ended."""
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """Half-open rows of the event."""
+        first, last = self.edges or (self.opened, self.over_last)
+        if self.kind == "regime":
+            last = self.last
+        return first, max(last, first) + 1
+
+    @property
+    def lead(self) -> int | None:
+        """The channel most to blame."""
+        return None if self.attribution is None or not self.attribution.any() else int(self.attribution.argmax())
+
+
+class EventStage:
+    """Find the events of one segment.
+
+    Parameters
+    ----------
+    base
+        Median held-out score.
+    edge
+        Local score over which a row is unusual.
+    merge_gap
+        Longest pause inside an event, in rows.
+    min_duration
+        Shortest event, in rows.
 
     Examples
     --------
-    >>> scores = np.array([0.0, 3.0, 5.0, 0.0])
-    >>> shares = np.array([[0.2, 0.8]] * 4)
-    >>> events = find_events(scores, np.ones(4), scores > 1, shares, ("flow", "heat"), Yardstick(0, 1))
-    >>> [(event.start, event.stop, event.peak, event.channels[0][0]) for event in events]
-    [(1, 3, 2, 'heat')]
+    >>> stage = EventStage(base=0.0, edge=1.0, merge_gap=2, min_duration=1)
+    >>> scores = np.array([0.0, 3.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0])
+    >>> stage.push(Scored(scores), np.full(8, 2.0), np.zeros(8, dtype=bool)); stage.flush()
+    >>> [(found.rows, found.peak) for found in stage.listed]
+    [((1, 4), 3)]
     """
-    events = []
-    for start, stop in alarm_runs(alarms, merge_gap):
-        if stop - start < min_duration:
-            continue
-        rows = np.arange(start, stop)[alarms[start:stop]]
-        peak = int(rows[np.argmax(scores[rows])])
-        weights = scores[rows] - levels[rows]
-        shares = weights @ contributions[rows]
-        shares = shares / shares.sum() if shares.sum() > 0 else shares
-        order = np.argsort(-shares, kind="stable")
-        events.append(
-            Event(
-                start=int(start),
-                stop=int(stop),
-                peak=peak,
-                peak_score=float(scores[peak]),
-                severity=yardstick.severity(float(scores[peak])),
-                channels=tuple((channels[i], float(shares[i])) for i in order if shares[i] > 0),
-                start_time=None if index is None else index[start],
-                stop_time=None if index is None else index[stop - 1],
-            )
-        )
-    return tuple(events)
+
+    def __init__(self, *, base: float, edge: float, merge_gap: int, min_duration: int) -> None:
+        self._base, self._edge, self._gap, self._shortest = base, edge, merge_gap, min_duration
+        self.listed: list[Finding] = []
+        """Events so far, in the order of their ends; open ones are not among them."""
+        self._seen = 0
+        self._run: int | None = None
+        """First row of the run over the closing level that lasts until now."""
+        self._run_edge: int | None = None
+        """First unusual row of that run."""
+        self._open: Finding | None = None
+        self._regime: Finding | None = None
+        self._offset = 0.0
+        """By how much scores are higher inside the regime."""
+        self._recent = np.empty((0, 2))
+        """The last scores, before and after adaptation, at most `REGIME_ROWS`."""
+
+    def push(self, rows: Scored, levels: FloatArray, muted: BoolArray, explained: BoolArray | None = None) -> None:
+        """Take the next rows with their levels.
+
+        Muted rows neither open an event nor extend it. An event most of whose rows are explained, by a sensor that is
+        stuck or missing, is not listed.
+        """
+        if not len(rows):
+            return
+        explained = np.zeros(len(rows), dtype=bool) if explained is None else explained
+        chunk = _Chunk(rows, levels, muted, explained, self._base, self._edge, self._recent)
+        row = 0
+        while row < len(rows):
+            if self._open is None and self._regime is None:
+                row = chunk.next_active(row)
+                if row == len(rows):
+                    break
+            self._step(chunk, row)
+            row += 1
+        if not chunk.active[-1]:
+            self._run = self._run_edge = None
+        self._seen += len(rows)
+        self._recent = chunk.history[-REGIME_ROWS:].copy()
+
+    def flush(self) -> None:
+        """End the segment: close what is open."""
+        for found in (self._open, self._regime):
+            if found is not None:
+                self._close(found)
+        self._open = self._regime = None
+
+    def _step(self, chunk: _Chunk, row: int) -> None:
+        now = self._seen + row
+        active = chunk.is_active(row, self._offset)
+        if not active or (row > 0 and not chunk.is_active(row - 1, self._offset)):
+            self._run = self._run_edge = None
+        if active:
+            self._run = now if self._run is None else self._run
+            if chunk.unusual[row] and self._run_edge is None and self._regime is None:
+                self._run_edge = now
+        if self._open is None and chunk.is_over(row, self._offset):
+            self._open = self._opened(chunk, row, now)
+        if self._open is not None:
+            self._extend(self._open, chunk, row, now)
+        if self._regime is not None:
+            self._watch_regime(self._regime, chunk, row, now)
+
+    def _watch_regime(self, regime: Finding, chunk: _Chunk, row: int, now: int) -> None:
+        """Close the regime on return to normal; until then follow what is steady in it."""
+        if chunk.lasting[row]:
+            regime.last = now
+        elif now - regime.last > self._gap:
+            self._close(regime)
+            self._regime, self._offset = None, 0.0
+        if self._regime is not None and self._open is None and (now - regime.first) % CHECK_EVERY == 0:
+            self._offset = chunk.height(row)
+
+    def _opened(self, chunk: _Chunk, row: int, now: int) -> Finding:
+        attribution = None if chunk.attribution is None else np.zeros(chunk.attribution.shape[1])
+        first = now if self._run is None else self._run
+        edges = None if self._run_edge is None else (self._run_edge, self._run_edge)
+        return Finding(first, now, float(chunk.levels[row]), now, attribution, edges=edges)
+
+    def _extend(self, found: Finding, chunk: _Chunk, row: int, now: int) -> None:
+        """Update the open event with a row, and close it or call it a regime where that is due."""
+        # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
+        if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
+            found.last = now
+            found.active += 1
+            found.explained += int(chunk.explained[row])
+            if chunk.unusual[row] and self._regime is None:
+                found.edges = (found.edges[0] if found.edges else now, now)
+        if chunk.is_over(row, self._offset):
+            found.over_last = now
+            if chunk.scores[row] > found.peak_score:
+                found.peak, found.peak_score = now, float(chunk.scores[row])
+            if found.attribution is not None and chunk.attribution is not None:
+                found.attribution += (chunk.scores[row] - chunk.levels[row]) * chunk.attribution[row]
+        if now - found.last > self._gap:
+            self._close(found)
+            self._open = None
+        elif self._regime is None and _is_due(now - found.first) and chunk.is_steady(row):
+            found.kind, found.recognised = "regime", now
+            self._regime, self._open, self._offset = found, None, chunk.height(row)
+            self._run = self._run_edge = None
+
+    def _close(self, found: Finding) -> None:
+        """List an event, or count it as a repeat."""
+        start, stop = found.rows
+        if stop - start < self._shortest or found.explained > EXPLAINED * found.active:
+            return
+        for other in reversed(self.listed):
+            if start - other.latest <= REPEAT_ROWS and _is_repeat(found, other):
+                other.repeats += 1
+                other.latest = stop
+                other.peaks = [*other.peaks[-19:], found.peak_score]
+                return
+        found.peaks, found.latest = [found.peak_score], stop
+        self.listed.append(found)
+
+
+def _is_due(age: int) -> bool:
+    return age >= REGIME_ROWS and age % CHECK_EVERY == 0
+
+
+def _is_repeat(found: Finding, other: Finding) -> bool:
+    """Return whether an event is like an earlier one: the same channel leads, and its peak is not clearly higher."""
+    alike = other.lead == found.lead and found.kind == other.kind == "anomaly"
+    return alike and found.peak_score <= REPEAT_PEAK * float(np.median(other.peaks))
+
+
+class _Chunk:
+    """Rows that are pushed together, with what the stage asks of them."""
+
+    def __init__(
+        self,
+        rows: Scored,
+        levels: FloatArray,
+        muted: BoolArray,
+        explained: BoolArray,
+        base: float,
+        edge: float,
+        recent: FloatArray,
+    ) -> None:
+        self.scores, self.levels, self.attribution = rows.scores, levels, rows.attribution
+        self.explained = explained
+        closing = base + CLOSING * (levels - base)
+        lasting = rows.scores if rows.unadapted is None else rows.unadapted
+        local = rows.scores if rows.local is None else rows.local
+        with np.errstate(invalid="ignore"):  # NaN is over no level
+            self.active: BoolArray = (rows.scores > closing) & ~muted
+            self.lasting: BoolArray = (lasting > closing) & ~muted
+            self.unusual: BoolArray = local > (closing if rows.local is None else edge)
+        self.history = np.concatenate([recent, np.column_stack([lasting, rows.scores])])
+        self._before, self._base, self._closing, self._muted = len(recent), base, closing, muted
+        self._where: NDArray[np.intp] = np.flatnonzero(self.active)
+
+    def next_active(self, row: int) -> int:
+        """Return the next row over the closing level, or the end of the chunk."""
+        place = int(np.searchsorted(self._where, row))
+        return int(self._where[place]) if place < len(self._where) else len(self.active)
+
+    def is_over(self, row: int, offset: float) -> bool:
+        """Return whether a score is over the level, by so much more than usual."""
+        return bool(self.scores[row] - offset > self.levels[row]) and not self._muted[row]
+
+    def is_active(self, row: int, offset: float) -> bool:
+        """Return whether a score is over the closing level, by so much more than usual."""
+        return bool(self.scores[row] - offset > self._closing[row]) and not self._muted[row]
+
+    def is_steady(self, row: int) -> bool:
+        """Return whether the last rows have kept their height over normal."""
+        low, middle, high = np.nanquantile(self._last(row)[:, 0], [0.1, 0.5, 0.9])
+        return bool(high - low <= STEADY_SPREAD * (middle - self._base))
+
+    def height(self, row: int) -> float:
+        """Return by how much the newest scores, all but the highest, are over normal."""
+        newest = self._last(row)[-REGIME_ROWS // 2 :, 1]
+        return max(float(np.nanquantile(newest, 0.99)) - self._base, 0.0)
+
+    def _last(self, row: int) -> FloatArray:
+        stop = self._before + row + 1
+        return self.history[max(stop - REGIME_ROWS, 0) : stop]
+
+
+def covered(findings: list[Finding], length: int) -> Iterator[slice]:
+    """List the rows that alarm: those of each event; of a regime, those before it was recognised."""
+    for found in findings:
+        start, stop = found.rows
+        yield slice(start, min(found.recognised if found.recognised is not None else stop, length))

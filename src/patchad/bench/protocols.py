@@ -89,7 +89,7 @@ def judge(fit: Fit, entity: Entity, protocol: str, threshold: str | float) -> Me
     Examples
     --------
     >>> from patchad.detectors.baselines.random import RandomScore
-    >>> from patchad.datasets.simulated import one_channel
+    >>> from patchad.datasets.synthetic import one_channel
     >>> entity = one_channel("trend")
     >>> found = judge(fit_and_score(RandomScore(), entity), entity, "open", "quantile:0.99")
     >>> next(iter(found)), 0.4 < found["roc_auc"] < 0.6

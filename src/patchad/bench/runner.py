@@ -29,8 +29,8 @@ from patchad.bench.workers import results
 from patchad.datasets.catalogue import lookup
 from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import find
-from patchad.datasets.simulated import SIMULATED, simulate
-from patchad.datasets.sizes import compare
+from patchad.datasets.published import differences_from_published
+from patchad.datasets.synthetic import SYNTHETIC, generate
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.registry import DETECTORS, make
@@ -173,7 +173,7 @@ def narrowed(suite: Suite, options: Options) -> Suite:
             names = dict.fromkeys([*(variant.name for variant in rows), *DETECTORS, ALL])
             raise InputError(f"there is no detector {name!r} in {suite.name}; use one of {listed(tuple(names), 100)}")
         variants += [variant for variant in chosen if variant not in variants]
-    datasets = [dataset if dataset in SIMULATED else lookup(dataset).name for dataset in options.datasets]
+    datasets = [dataset if dataset in SYNTHETIC else lookup(dataset).name for dataset in options.datasets]
     strange = [dataset for dataset in datasets if dataset not in suite.datasets]
     if strange:
         raise InputError(f"{suite.name} has no dataset {listed(strange)}; it has {listed(suite.datasets, 100)}")
@@ -239,13 +239,13 @@ def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None) -> dic
 
 def load_entities(suite: Suite, dataset: str, options: Options, say: Say = lambda _: None) -> list[Entity]:
     """Give the entities of a dataset as the suite wants them: sampled, joined, thinned, cut."""
-    if dataset in SIMULATED:
-        return simulate(dataset)[: options.entities]
+    if dataset in SYNTHETIC:
+        return generate(dataset)[: options.entities]
     row = lookup(dataset)
     entities = find(row, options.data)
     if not entities:
         raise InputError(f"no files of it in {str(options.data)!r}; {row.how_to_get}")
-    differences = compare(row, entities)
+    differences = differences_from_published(row, entities)
     if differences:
         say(f"{dataset} differs from what is published: {'; '.join(map(str, differences))}")
     entities = [entity.thinned(suite.every.get(dataset, 1)) for entity in entities]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from patchad.datasets.catalogue import DATASETS
 from patchad.errors import InputError, listed
 
 
@@ -130,50 +131,7 @@ JOINED = ("MSL", "SMAP", "PSM", "SWaT", "WADI", "SWAN", "GECCO")
 CPU_STEPS = 50
 """Training steps of the paper's net where there is no GPU: a step of 128 windows takes seconds there."""
 
-SAMPLE = {
-    "MSL": ("C-1", "F-7", "M-6", "P-11", "T-4", "D-15"),
-    "SMAP": ("A-4", "P-1", "E-7", "G-2", "T-2", "D-13"),
-    "PSM": ("PSM",),
-    "SWaT": ("SWaT",),
-    "WADI": ("WADI",),
-    "SWAN": ("SWAN",),
-    "GECCO": ("GECCO",),
-    "UCR": (
-        "025_UCR_Anomaly_DISTORTEDInternalBleeding14_2800_5607_5634",
-        "113_UCR_Anomaly_CIMIS44AirTemperature1_4000_5391_5392",
-        "119_UCR_Anomaly_ECG1_10000_11800_12100",
-        "147_UCR_Anomaly_Lab2Cmac011215EPG3_5000_16390_16420",
-        "161_UCR_Anomaly_WalkingAceleration1_1500_2764_2995",
-        "211_UCR_Anomaly_Italianpowerdemand_38113_39240_39336",
-    ),
-    "SMD": ("machine-1-6", "machine-2-1", "machine-1-7", "machine-2-2"),
-    "ASD": ("omi-1", "omi-2", "omi-3", "omi-4", "omi-5", "omi-6"),
-    "SKAB": ("valve1_1", "other_3", "valve2_0", "other_11", "valve1_6", "valve2_3"),
-    "NAB": (
-        "realKnownCause__nyc_taxi",
-        "realAWSCloudwatch__ec2_cpu_utilization_24ae8d",
-        "realTraffic__TravelTime_387",
-        "realTweets__Twitter_volume_AAPL",
-        "realAdExchange__exchange-2_cpc_results",
-        "realKnownCause__machine_temperature_system_failure",
-    ),
-    "Exathlon": (
-        "810_Exathlon_id_1_Facility_tr_10766_1st_12590",
-        "821_Exathlon_id_12_Facility_tr_6985_1st_7085",
-        "818_Exathlon_id_9_Facility_tr_11665_1st_13484",
-        "828_Exathlon_id_19_Facility_tr_11663_1st_13482",
-        "833_Exathlon_id_24_Facility_tr_10766_1st_12590",
-        "837_Exathlon_id_28_Facility_tr_8898_1st_8998",
-    ),
-    "IOPS": (
-        "260_IOPS_id_1_WebService_tr_5000_1st_11804",
-        "261_IOPS_id_2_WebService_tr_2178_1st_2278",
-        "264_IOPS_id_5_WebService_tr_11665_1st_11765",
-        "267_IOPS_id_8_WebService_tr_1534_1st_1882",
-        "268_IOPS_id_9_WebService_tr_6216_1st_6316",
-        "275_IOPS_id_16_WebService_tr_1482_1st_1582",
-    ),
-}
+SAMPLE = {name: dataset.sample for name, dataset in DATASETS.items() if dataset.sample}
 """The fixed sample of `open`: entities of each family, the most different first."""
 
 

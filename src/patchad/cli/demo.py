@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchad.data.files import write_whole
 from patchad.data.table import Table
-from patchad.datasets.synthetic import CYCLE, FAULTS, Fault, PlantRun, plant
+from patchad.datasets.plant import CYCLE, FAULTS, Fault, PlantRun, simulate_plant
 from patchad.detectors.patchad import PatchAD
 from patchad.report.page import Chapter, render_page
 from patchad.report.truth import counts_for
@@ -44,9 +44,9 @@ class Demonstration:
 
 def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstration:
     """Fit on a plant without faults, detect on one with two of each kind, write `out/report.html`."""
-    train = plant(TRAIN_ROWS, seed=seed)
+    train = simulate_plant(TRAIN_ROWS, seed=seed)
     kinds = tuple(FAULTS) * 2
-    run = plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
+    run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
     # Alarms within one pumping cycle of each other are one event: a fault should be one card, not several.
     detector = PatchAD(merge_gap=CYCLE, random_state=seed, verbose=verbose).fit(_table(train))
     detection = detector.detect(_table(run))

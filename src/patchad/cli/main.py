@@ -138,8 +138,8 @@ def detect(
     for one in found:
         for note in one.detection.notes:
             _say(f"note: {one.name}: {note}")
-        if one.truth is not None:
-            _say(f"{one.name}: {one.truth.sentence}")
+        if one.comparison is not None:
+            _say(f"{one.name}: {one.comparison.summary}")
     total = sum(len(one.detection.events) for one in found)
     _say(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
     if fail_on_event and total:

@@ -1,9 +1,9 @@
-"""Files to tables: csv, parquet, npy, npz, or a folder of them."""
+"""Files to tables: one reader per suffix, and folders of files."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,20 @@ from patchad.errors import InputError, MissingExtraError, listed
 
 logger = logging.getLogger(__name__)
 
-SUFFIXES = (".csv", ".parquet", ".npy", ".npz")
-
 
 def find_files(paths: Sequence[Path]) -> list[tuple[str, Path]]:
-    """Give every data file of these files and folders, with a name for its series: the stem, or the path if needed."""
+    """List the data files of files and folders, each with a name for its series: the stem, or the path if needed."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+            inside = sorted(file for file in path.iterdir() if file.suffix.lower() in READERS)
             if not inside:
-                raise InputError(f"folder {str(path)!r} has no data file; {', '.join(SUFFIXES)} are read")
+                raise InputError(f"folder {str(path)!r} has no data file; {', '.join(READERS)} are read")
             files.extend(inside)
         elif not path.exists():
             raise InputError(f"there is no file {str(path)!r}; check the path")
-        elif path.suffix.lower() not in SUFFIXES:
-            raise InputError(f"{str(path)!r} is of an unknown kind; {', '.join(SUFFIXES)} are read")
+        elif path.suffix.lower() not in READERS:
+            raise InputError(f"{str(path)!r} is of an unknown kind; {', '.join(READERS)} are read")
         else:
             files.append(path)
     stems = [file.stem for file in files]
@@ -42,16 +40,14 @@ def read_table(path: Path, *, time: str | None = None, part: str = "train") -> T
     Parameters
     ----------
     path
-        A csv, parquet, npy or npz file.
+        A file with a suffix of `READERS`.
     time
         The column that holds the times; see `to_table`.
     part
         The array to take from an npz file that holds several.
     """
-    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".npy": _read_npy}
-    suffix = path.suffix.lower()
     try:
-        table = to_table(_read_npz(path, part) if suffix == ".npz" else readers[suffix](path), time=time)
+        table = to_table(READERS[path.suffix.lower()](path, part), time=time)
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
     except InputError as error:
@@ -68,7 +64,7 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
     if not path.exists():
         raise InputError(f"there is no file {str(path)!r}; check the path")
     try:
-        frame = _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        frame = READERS[path.suffix.lower()](path, "")
         _check_columns(frame, names)
         table = to_table(frame[list(dict.fromkeys(names))].reset_index(drop=True).rename(columns=str))
     except InputError as error:
@@ -82,7 +78,7 @@ def _check_columns(frame: Any, names: Sequence[str]) -> None:
         raise InputError(f"there is no column {listed(absent)}; the columns are {listed(tuple(frame.columns), 12)}")
 
 
-def _read_csv(path: Path) -> Any:
+def _read_csv(path: Path, part: str) -> Any:  # noqa: ARG001 - it holds one table
     import pandas as pd
 
     try:
@@ -117,7 +113,7 @@ def _all_numbers(cells: Sequence[str]) -> bool:
         return False
 
 
-def _read_parquet(path: Path) -> Any:
+def _read_parquet(path: Path, part: str) -> Any:  # noqa: ARG001 - it holds one table
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -129,7 +125,7 @@ def _read_parquet(path: Path) -> Any:
         raise InputError(f"not a parquet file ({str(error).splitlines()[0]})") from None
 
 
-def _read_npy(path: Path) -> Any:
+def _read_npy(path: Path, part: str) -> Any:  # noqa: ARG001 - it holds one array
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -149,3 +145,12 @@ def _read_npz(path: Path, part: str) -> Any:
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"not a file of arrays of numbers ({error})") from None
     raise InputError(f"the file holds arrays {listed(names)}, and none is named {part!r}; name the one to use so")
+
+
+READERS: Mapping[str, Callable[[Path, str], Any]] = {
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+}
+"""How a file is read, by suffix: path, and the array to take where a file may hold several, to a container."""

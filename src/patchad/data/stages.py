@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
 
@@ -25,6 +26,11 @@ class Scored:
     """(time,), or (time, column) before the columns are combined."""
     attribution: FloatArray | None = None
     """(time, channel), non-negative; None where it was not requested or the detector cannot tell channels apart."""
+    local: FloatArray | None = None
+    """Like `scores`, by the least strange window that covers a row: sharp where an event begins and ends. None where a
+    score is sharp already."""
+    unadapted: FloatArray | None = None
+    """(time,), the score before adaptation to what lasts; None where nothing adapts."""
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -41,11 +47,25 @@ class Scored:
         filled = [part for part in parts if len(part)] or list(parts[:1])
         if len(filled) == 1:
             return filled[0]
-        attribution = [part.attribution for part in filled if part.attribution is not None]
-        return cls(
-            np.concatenate([part.scores for part in filled]),
-            np.concatenate(attribution) if len(attribution) == len(filled) else None,
+        scores = np.concatenate([part.scores for part in filled])
+        return cls(scores, *(_joined([getattr(part, name) for part in filled]) for name in OPTIONAL))
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Scored:
+        return Scored(
+            self.scores[rows],
+            None if self.attribution is None else self.attribution[rows],
+            None if self.local is None else self.local[rows],
+            None if self.unadapted is None else self.unadapted[rows],
         )
+
+
+OPTIONAL = ("attribution", "local", "unadapted")
+"""Fields of `Scored` that may be None."""
+
+
+def _joined(values: Sequence[FloatArray | None]) -> FloatArray | None:
+    known = [value for value in values if value is not None]
+    return np.concatenate(known) if len(known) == len(values) else None
 
 
 class Stage(Protocol[In_contra]):
@@ -101,11 +121,14 @@ class Map(Immediate):
 
     def push(self, rows: Scored) -> Scored:
         """Return the rows with their new scores."""
-        return replace(rows, scores=self._function(rows.scores))
+        local = None if rows.local is None else self._function(rows.local)
+        return replace(rows, scores=self._function(rows.scores), local=local)
 
 
 class TrailingMean(Immediate):
     """Average scores and attribution over the last `rows` rows, fewer at the start of the segment.
+
+    Local scores stay as they are.
 
     Examples
     --------
@@ -125,13 +148,22 @@ class TrailingMean(Immediate):
         both = rows if self._before is None else Scored.join([self._before, rows])
         known = len(both) - len(rows)
         kept = slice(max(len(both) - self._rows + 1, 0), None)
-        attribution = None if both.attribution is None else both.attribution[kept].copy()
-        self._before = Scored(both.scores[kept].copy(), attribution)
+        tail = both[kept]
+        self._before = replace(
+            tail,
+            scores=tail.scores.copy(),
+            attribution=None if tail.attribution is None else tail.attribution.copy(),
+            unadapted=None if tail.unadapted is None else tail.unadapted.copy(),
+        )
         if rows.attribution is not None and both.attribution is not None:
             for channel in range(both.attribution.shape[1]):  # one at a time: no second (time, channel) array
                 mean = trailing_mean(both.attribution[:, channel], self._rows)[known:]
                 rows.attribution[:, channel] = mean
-        return Scored(trailing_mean(both.scores, self._rows)[known:], rows.attribution)
+        return replace(
+            rows,
+            scores=trailing_mean(both.scores, self._rows)[known:],
+            unadapted=None if both.unadapted is None else trailing_mean(both.unadapted, self._rows)[known:],
+        )
 
 
 def trailing_mean(values: FloatArray, rows: int) -> FloatArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,14 +126,21 @@ class WindowStage:
         ends = np.arange(self._end, self._seen + 1, self._hop, dtype=np.intp)
         if not len(ends):
             return _NOTHING
-        sums = _Sums(self._first_open(), int(ends[-1]))
-        if self._open is not None:
-            sums.add(self._open.start, self._open.scores, self._open.attribution, self._open.count)
+        sums: _Sums | None = None
         for chosen in np.array_split(ends, range(self._batch, len(ends), self._batch)):
-            self._add(sums, rows, first, chosen)
+            scores, attribution, steps = self._score_windows(rows, first, chosen)
+            if sums is None:
+                channels = None if attribution is None else attribution.shape[2]
+                sums = _Sums(self._first_open(), int(ends[-1]), scores.shape[2], channels)
+                if self._open is not None:
+                    sums.go_on(self._open)
+            for number, end in enumerate(chosen.tolist()):
+                own = slice(0 if self._mean or end == self._window else steps - self._hop, None)
+                said = None if attribution is None else attribution[number, own]
+                sums.add(end - len(scores[number, own]), scores[number, own], said)
         self._end = int(ends[-1]) + self._hop
-        found, self._open = sums.split(self._first_open())
-        return found
+        found, self._open = cast("_Sums", sums).split(self._first_open())
+        return found if self._mean else replace(found, local=None)
 
     def flush(self) -> Scored:
         """Return the rows that waited for later windows, and those that no window on the grid covers."""
@@ -143,8 +150,9 @@ class WindowStage:
         if self._tail is None or left == 0:
             return found
         scores, attribution = self._score(Block(pad_left(self._tail, self._window), np.zeros(1, dtype=np.intp)), left)
-        rest = Scored(scores[0].astype(np.float64), None if attribution is None else attribution[0].astype(np.float32))
-        return Scored.join([found, rest])
+        last = scores[0].astype(np.float64)
+        attributed = None if attribution is None else attribution[0].astype(np.float32)
+        return Scored.join([found, Scored(last, attributed, last.copy() if self._mean else None)])
 
     def _first_open(self) -> int:
         """Return the first row that the next window on the grid scores."""
@@ -152,56 +160,58 @@ class WindowStage:
             return self._end - self._window
         return self._end - self._hop
 
-    def _add(self, sums: _Sums, rows: FloatArray, first: int, ends: NDArray[np.intp]) -> None:
-        """Score the windows with these ends, and add them to the sums."""
+    def _score_windows(
+        self, rows: FloatArray, first: int, ends: NDArray[np.intp]
+    ) -> tuple[FloatArray, FloatArray | None, int]:
+        """Score the windows with these ends; return scores, attribution, and the number of their steps."""
         start = int(ends[0]) - self._window
         steps = self._window if self._mean or ends[0] == self._window else self._hop
         block = Block(rows[start - first : int(ends[-1]) - first], ends - self._window - start)
-        scores, attribution = self._score(block, steps)
-        for number, end in enumerate(ends.tolist()):
-            own = steps if self._mean or end == self._window else self._hop
-            sums.add(
-                end - own,
-                scores[number, steps - own :],
-                None if attribution is None else attribution[number, steps - own :],
-            )
+        return *self._score(block, steps), steps
 
 
 class _Sums:
-    """Sums over windows of rows `[start, stop)`, and how many windows each row has."""
+    """Sums and minima over windows of rows `[start, stop)`, and how many windows each row has."""
 
-    def __init__(self, start: int, stop: int) -> None:
+    def __init__(self, start: int, stop: int, columns: int, channels: int | None) -> None:
         self.start, self.stop = start, stop
-        self.count = np.zeros((stop - start, 1), dtype=np.int32)
-        self.scores = np.zeros((stop - start, 0))
-        self.attribution: FloatArray | None = None
+        rows = stop - start
+        self.count = np.zeros((rows, 1), dtype=np.int32)
+        self.scores = np.zeros((rows, columns))
+        self.least = np.full((rows, columns), np.inf)
+        self.attribution = None if channels is None else np.zeros((rows, channels), dtype=np.float32)
 
-    def add(
-        self, first: int, scores: FloatArray, attribution: FloatArray | None, count: NDArray[np.int32] | int = 1
-    ) -> None:
+    def add(self, first: int, scores: FloatArray, attribution: FloatArray | None) -> None:
         """Add `(step, column)` scores and `(step, channel)` attribution of a window, from row `first` on."""
         rows = slice(first - self.start, first - self.start + len(scores))
-        if not self.scores.size:
-            self.scores = np.zeros((self.stop - self.start, scores.shape[1]))
-            if attribution is not None:
-                self.attribution = np.zeros((self.stop - self.start, attribution.shape[1]), dtype=np.float32)
         self.scores[rows] += scores
-        self.count[rows] += count
+        self.count[rows] += 1
+        np.minimum(self.least[rows], scores, out=self.least[rows])
         if self.attribution is not None and attribution is not None:
             self.attribution[rows] += attribution
+
+    def go_on(self, before: _Sums) -> None:
+        """Take over the sums of rows that are still open."""
+        rows = slice(before.start - self.start, before.stop - self.start)
+        self.scores[rows], self.least[rows], self.count[rows] = before.scores, before.least, before.count
+        if self.attribution is not None and before.attribution is not None:
+            self.attribution[rows] = before.attribution
 
     def split(self, row: int) -> tuple[Scored, _Sums | None]:
         """Return the means of the rows before `row`, and the sums of the rest."""
         final, rest = slice(None, row - self.start), slice(row - self.start, None)
         kept = None
         if row < self.stop:
-            kept = _Sums(row, self.stop)
-            attribution = None if self.attribution is None else self.attribution[rest]
-            kept.add(row, self.scores[rest], attribution, self.count[rest])
+            channels = None if self.attribution is None else self.attribution.shape[1]
+            kept = _Sums(row, self.stop, self.scores.shape[1], channels)
+            kept.scores[:], kept.least[:], kept.count[:] = self.scores[rest], self.least[rest], self.count[rest]
+            if kept.attribution is not None and self.attribution is not None:
+                kept.attribution[:] = self.attribution[rest]
         self.scores[final] /= self.count[final]  # in place: attribution has as many values as the series
         if self.attribution is not None:
             self.attribution[final] /= self.count[final]
-        return Scored(self.scores[final], None if self.attribution is None else self.attribution[final]), kept
+        attribution = None if self.attribution is None else self.attribution[final]
+        return Scored(self.scores[final], attribution, self.least[final]), kept
 
 
 _NOTHING = Scored(np.empty((0, 1)))

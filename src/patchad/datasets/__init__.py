@@ -5,12 +5,13 @@
 'MSL, SMAP, PSM, SWaT, WADI, SWAN, GECCO, GECCO-challenge, UCR, SMD, ASD, SKAB, NAB, Exathlon, IOPS'
 """
 
-from patchad.datasets.catalogue import DATASETS, Dataset, Size
+from patchad.datasets.catalogue import DATASETS
 from patchad.datasets.checking import Finding, check
+from patchad.datasets.dataset import Dataset, Size
 from patchad.datasets.download import get
 from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import load
-from patchad.datasets.sizes import Difference, compare
+from patchad.datasets.published import Difference, differences_from_published
 
 __all__ = [
     "DATASETS",
@@ -20,7 +21,7 @@ __all__ = [
     "Finding",
     "Size",
     "check",
-    "compare",
+    "differences_from_published",
     "get",
     "join",
     "load",

@@ -1,4 +1,4 @@
-"""Which datasets a folder holds, and how complete they are: what ``patchad data check`` shows."""
+"""Which datasets a folder holds, and whether they are complete: the result of ``patchad data check``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 from patchad.datasets.catalogue import DATASETS, lookup
 from patchad.datasets.loading import find
-from patchad.datasets.sizes import Difference, compare
+from patchad.datasets.published import Difference, differences_from_published
 from patchad.errors import InputError
 
 
@@ -28,13 +28,18 @@ class Finding:
     """Test rows labelled anomalous."""
     differences: tuple[Difference, ...] = ()
     remedy: str = ""
-    """What to do about a dataset that is missing or unreadable."""
+    """What to do if the dataset is missing or unreadable."""
 
 
 def check(root: str | PathLike[str], names: Iterable[str] = DATASETS) -> list[Finding]:
-    """Read every dataset below a folder and compare it with what is published.
+    """Read every dataset below a folder and compare it with its published sizes.
 
-    Nothing but a ``root`` that is no folder, or an unknown name, raises.
+    Missing and unreadable datasets are findings, not errors.
+
+    Raises
+    ------
+    InputError
+        ``root`` is not a folder, or a name is unknown.
 
     Examples
     --------
@@ -48,14 +53,14 @@ def check(root: str | PathLike[str], names: Iterable[str] = DATASETS) -> list[Fi
 def _check(name: str, root: Path) -> Finding:
     dataset = lookup(name)
     if not root.is_dir():
-        raise InputError(f"{root} is not a folder; give the folder that holds the datasets")
+        raise InputError(f"{root} is not a folder; pass the folder that holds the datasets")
     try:
         entities = find(dataset, root)
     except (InputError, ImportError) as error:
         return Finding(dataset.name, "unreadable", remedy=str(error))
     if not entities:
         return Finding(dataset.name, "missing", remedy=dataset.how_to_get)
-    differences = compare(dataset, entities)
+    differences = differences_from_published(dataset, entities)
     return Finding(
         dataset.name,
         "differs" if differences else "as published",

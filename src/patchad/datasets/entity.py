@@ -1,4 +1,4 @@
-"""One labelled unit of a dataset, and how several become one."""
+"""`Entity`: one labelled unit of a dataset."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from patchad.errors import InputError
 class Entity:
     """A train series, a test series and the labels of the test series.
 
-    Whatever array-like comes is converted: the two series to float32, the labels from 0/1 to bool.
+    Array-likes are converted: the two series to float32, the labels from 0/1 to bool.
 
     Parameters
     ----------
     name
-        The entity's name inside its dataset, for instance a telemetry channel or a machine.
+        Name within the dataset, for instance of a telemetry channel or a machine.
     train
         Unlabelled values, shape (time, channel).
     test
         Values with the same channels, shape (time, channel).
     labels
-        One per row of ``test``; true where the row is anomalous. All-normal labels are allowed.
+        One per row of ``test``, true where it is anomalous. All-normal labels are allowed.
 
     Examples
     --------
@@ -41,26 +41,26 @@ class Entity:
     labels: NDArray[np.bool_]  # (time,)
 
     def __post_init__(self) -> None:
-        for part in ("train", "test"):
-            object.__setattr__(self, part, _values(getattr(self, part), f"{self.name}: {part}"))
+        for split in ("train", "test"):
+            object.__setattr__(self, split, _values(getattr(self, split), f"{self.name}: {split}"))
         object.__setattr__(self, "labels", as_labels(self.labels, f"{self.name}: labels"))
         if self.train.shape[1] != self.test.shape[1]:
             raise InputError(
                 f"{self.name}: train has {self.train.shape[1]} channels and test has {self.test.shape[1]}; "
-                "both parts need the same channels"
+                "both need the same channels"
             )
         if len(self.labels) != len(self.test):
             raise InputError(
-                f"{self.name}: {len(self.labels)} labels for {len(self.test)} test rows; give one label per row"
+                f"{self.name}: {len(self.labels)} labels for {len(self.test)} test rows; one label per row is needed"
             )
 
     @property
     def channels(self) -> int:
-        """The number of channels."""
+        """Number of channels."""
         return int(self.train.shape[1])
 
     def thinned(self, every: int) -> Entity:
-        """Keep rows 0, ``every``, 2 ``every``, ... of each part.
+        """Return an entity with rows 0, ``every``, 2 ``every``, ... of train and test.
 
         Examples
         --------
@@ -73,16 +73,16 @@ class Entity:
 
 
 def join(entities: Sequence[Entity], name: str) -> Entity:
-    """Put entities one after the other, in the order given, as the literature does.
+    """Concatenate entities in the given order, as the literature does.
 
-    Windows over the result can cross from one entity to the next.
+    Windows over the result may span two entities.
 
     Parameters
     ----------
     entities
-        At least one; all with the same channels.
+        One or more entities with the same number of channels.
     name
-        The name of the result.
+        Name of the result.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def join(entities: Sequence[Entity], name: str) -> Entity:
     """
     widths = sorted({entity.channels for entity in entities})
     if len(widths) != 1:
-        raise InputError(f"{name}: entities with {widths} channels cannot be joined; load them one by one")
+        raise InputError(f"{name}: entities with {widths} channels cannot be joined; use them one by one")
     return Entity(
         name,
         np.concatenate([entity.train for entity in entities]),
@@ -110,7 +110,7 @@ def _values(given: ArrayLike, what: str) -> NDArray[np.float32]:
         )
     if values.dtype.kind not in "biuf":
         raise InputError(f"{what} must be numbers, got dtype {values.dtype}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+    with np.errstate(over="ignore"):  # values beyond float32 become infinite and are refused below
         values = np.ascontiguousarray(values, dtype=np.float32)
     bad = int(np.count_nonzero(~np.isfinite(values)))
     if bad:
@@ -119,7 +119,7 @@ def _values(given: ArrayLike, what: str) -> NDArray[np.float32]:
 
 
 def as_labels(given: ArrayLike, what: str) -> NDArray[np.bool_]:
-    """Turn labels of 0 and 1, whatever their dtype, into bool; anything else raises `InputError`."""
+    """Return 0/1 labels of any dtype as bool; refuse anything else."""
     labels = np.asarray(given)
     if labels.ndim != 1:
         raise InputError(f"{what} must have shape (time,), got {labels.shape}")

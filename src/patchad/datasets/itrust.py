@@ -1,7 +1,7 @@
 """SWaT and WADI: a water treatment and a water distribution testbed of iTrust, one entity each.
 
-Native files are csv or xlsx, one of normal operation and one with attacks. Rows above the header, spaces around names,
-paths as names, empty columns and the misspelt label ``A ttack`` are all in files as they are handed out.
+Native files are csv or xlsx, one of normal operation and one with attacks. The published files contain rows above the
+header, spaces around names, paths as names, empty columns and the misspelt label ``A ttack``; all are handled.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.datasets.dataset import Dataset, Size
 from patchad.datasets.entity import Entity, as_labels
 from patchad.datasets.layouts import Layout, npz_file, triples
-from patchad.datasets.tables import Sheet, aligned, read_sheet
+from patchad.datasets.sheets import Sheet, aligned, read_sheet
 from patchad.errors import InputError
 
-# File of normal operation, file with attacks; earlier pairs are preferred. v1 is v0 without its first 30 minutes.
+# File of normal operation, file with attacks; preferred pairs first. v1 is v0 without its first 30 minutes.
 _SWAT = (
     (r"swat_dataset_normal_v1\.(csv|xlsx)", r"swat_dataset_attack_v\d\.(csv|xlsx)"),
     (r"swat_dataset_normal_v0\.(csv|xlsx)", r"swat_dataset_attack_v\d\.(csv|xlsx)"),
@@ -32,8 +33,8 @@ _WADI = (
     (r"wadi_14days\.(csv|xlsx)", r"wadi_attackdata.*\.(csv|xlsx)"),
 )
 
-# The release of 2017 carries no label column. These are the attacks of its documentation, from first to last second
-# after 2017-10-09 18:00:00, the time of the first row; there is one row per second.
+# The 2017 release has no label column. These are the attacks of its documentation, as first and last second after
+# 2017-10-09 18:00:00, the time of the first row; there is one row per second.
 _WADI_2017_ATTACKS = (
     (5100, 6616),
     (59050, 59640),
@@ -53,7 +54,7 @@ _WADI_2017_ATTACKS = (
 
 
 def read_swat(folder: Path, *, pairs: Iterable[tuple[str, str]] = _SWAT) -> list[Entity]:
-    """Read the first pair of SWaT files that the folder or its subfolders hold."""
+    """Read the first pair of SWaT files found in the folder or its subfolders."""
     pair = _find(folder, pairs)
     if pair is None:
         return []
@@ -64,7 +65,7 @@ def read_swat(folder: Path, *, pairs: Iterable[tuple[str, str]] = _SWAT) -> list
 
 
 def read_wadi(folder: Path) -> list[Entity]:
-    """Read the first pair of WADI files, of the release of 2017 (A1) or of 2019 (A2)."""
+    """Read the first pair of WADI files found, of the 2017 release (A1) or the 2019 release (A2)."""
     pair = _find(folder, _WADI)
     if pair is None:
         return []
@@ -89,7 +90,7 @@ def _swat_labels(words: tuple[str, ...], path: Path) -> NDArray[np.bool_]:
     cleaned = ["".join(word.split()).lower() for word in words]
     unknown = sorted(set(cleaned) - set(meaning))
     if unknown:
-        raise InputError(f"{path} has the labels {unknown[:5]}; Normal and Attack are known")
+        raise InputError(f"{path} has the labels {unknown[:5]}; Normal and Attack are expected")
     return np.array([meaning[word] for word in cleaned], dtype=np.bool_)
 
 
@@ -102,26 +103,59 @@ def _wadi_labels(test: Sheet, path: Path) -> NDArray[np.bool_]:
     try:
         marks = np.array([float(word) for word in test.labels])
     except ValueError as error:
-        raise InputError(f"{path} has a label that is no number: {error}; 1 and -1 are known") from error
+        raise InputError(f"{path} has a label that is not a number: {error}; 1 and -1 are expected") from error
     if np.isin(marks, (1, -1)).all():
-        return as_labels(marks == -1, str(path))  # the release says 1 for no attack, -1 for attack
+        return as_labels(marks == -1, str(path))  # in the release 1 means no attack and -1 attack
     if np.isin(marks, (0, 1)).all():
         return as_labels(marks == 1, str(path))
-    raise InputError(f"{path} has the labels {np.unique(marks)[:5].tolist()}; 1 and -1, or 0 and 1, are known")
+    raise InputError(f"{path} has the labels {np.unique(marks)[:5].tolist()}; 1 and -1, or 0 and 1, are expected")
 
 
-SWAT_LAYOUTS = (
-    Layout("SWaT_Dataset_Normal_v1 and SWaT_Dataset_Attack_v0 (csv or xlsx)", read_swat, named=True),
-    Layout("normal.csv and attack.csv", partial(read_swat, pairs=_SWAT_UNNAMED)),
-    npz_file("SWaT.npz", "SWaT"),
-    triples("SWaT", name="SWaT"),
-)
-WADI_LAYOUTS = (
-    Layout(
-        "WADI_14days and WADI_attackdata, or WADI_14days_new and WADI_attackdataLABLE (csv or xlsx)",
-        read_wadi,
-        named=True,
+_LICENCE = "iTrust, on request"
+_HOME = "https://itrust.sutd.edu.sg/itrust-labs_datasets/"
+_MANUAL = f"request access at {_HOME} and unpack the files into a folder "
+
+SWAT = Dataset(
+    name="SWaT",
+    about="a water treatment testbed, eleven days, the last four under attack",
+    size=Size(495000, 449919, 51, 12.14),
+    paper=Size(99000, 89984, 26, 12.2),
+    licence=_LICENCE,
+    home=_HOME,
+    note=(
+        "`every=5` gives the paper's rows. The paper does not name its 26 channels, so all 51 are used. Sizes are "
+        "those of SWaT_Dataset_Normal_v1 and SWaT_Dataset_Attack_v0."
     ),
-    npz_file("WADI.npz", "WADI"),
-    triples("WADI", name="WADI"),
+    layouts=(
+        Layout("SWaT_Dataset_Normal_v1 and SWaT_Dataset_Attack_v0 (csv or xlsx)", read_swat, named=True),
+        Layout("normal.csv and attack.csv", partial(read_swat, pairs=_SWAT_UNNAMED)),
+        npz_file("SWaT.npz", "SWaT"),
+        triples("SWaT", name="SWaT"),
+    ),
+    manual=_MANUAL + "SWaT",
+    sample=("SWaT",),
+)
+WADI = Dataset(
+    name="WADI",
+    about="a water distribution testbed, sixteen days, the last two under attack",
+    size=Size(1209601, 172801, 123, 5.76),
+    paper=Size(241921, 34561, 123, 5.74),
+    licence=_LICENCE,
+    home=_HOME,
+    note=(
+        "`every=5` gives the paper's rows. Sizes are those of the 2017 release (A1), which has no label column: "
+        "the attack times come from its documentation. The 2019 release (A2) is read too. Four of the 127 channels "
+        "have no values and are dropped."
+    ),
+    layouts=(
+        Layout(
+            "WADI_14days and WADI_attackdata, or WADI_14days_new and WADI_attackdataLABLE (csv or xlsx)",
+            read_wadi,
+            named=True,
+        ),
+        npz_file("WADI.npz", "WADI"),
+        triples("WADI", name="WADI"),
+    ),
+    manual=_MANUAL + "WADI",
+    sample=("WADI",),
 )

@@ -1,7 +1,7 @@
-"""Ways in which files of a dataset lie in a folder, and the two that many datasets share.
+"""File layouts of datasets, and those that many datasets share.
 
-A layout says in words which files it looks for and reads them; no such files gives no entities. Files that are there
-and wrong raise `InputError`.
+A layout describes the files it looks for and reads them. Absent files yield no entities; malformed ones raise
+`InputError`.
 """
 
 from __future__ import annotations
@@ -22,30 +22,23 @@ from numpy.typing import NDArray
 from patchad.datasets.entity import Entity
 from patchad.errors import InputError
 
-_BROKEN = (
-    OSError,
-    ValueError,
-    EOFError,
-    zipfile.BadZipFile,
-    zlib.error,
-    pickle.UnpicklingError,
-)  # what a bad file raises
+_BROKEN = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way in which a dataset's files lie in a folder."""
+    """One way in which the files of a dataset are arranged in a folder."""
 
     files: str
-    """What it looks for, in words, relative to the folder."""
+    """The files it looks for, relative to the folder, in words."""
     read: Callable[[Path], list[Entity]]
-    """Folder to entities; none where the files are not there."""
+    """Folder to entities; an empty list if the files are absent."""
     named: bool = False
-    """Whether the file names tell the dataset, so that a folder of any name may hold them."""
+    """Whether the file names identify the dataset, so that any folder may hold them."""
 
 
 def npz_file(file: str, name: str) -> Layout:
-    """Give the layout of one npz file with the arrays ``train``, ``test`` and ``test_label``."""
+    """Return the layout of one npz file with the arrays ``train``, ``test`` and ``test_label``."""
 
     def read(folder: Path) -> list[Entity]:
         path = folder / file
@@ -55,7 +48,7 @@ def npz_file(file: str, name: str) -> Layout:
 
 
 def npz_folder(pattern: str, *, named: bool = False) -> Layout:
-    """Give the layout of one npz file per entity; the file's name is the entity's."""
+    """Return the layout of one npz file per entity, named after the entity."""
 
     def read(folder: Path) -> list[Entity]:
         return [read_npz(path, path.stem) for path in folder.glob(pattern)]
@@ -64,14 +57,14 @@ def npz_folder(pattern: str, *, named: bool = False) -> Layout:
 
 
 def triples(*prefixes: str, name: str | None = None) -> Layout:
-    """Give the layout of benchmark repositories: ``X_train``, ``X_test`` and ``X_test_label``, npy or pkl.
+    """Return the layout of benchmark repositories: ``X_train``, ``X_test`` and ``X_test_label``, npy or pkl.
 
     Parameters
     ----------
     prefixes
-        Regular expressions of what X may be, in any case.
+        Regular expressions for X; case is ignored.
     name
-        The entity's name; without it the entity is called X.
+        Name of the entity; X by default.
     """
     train = re.compile(rf"({'|'.join(prefixes)})_train\.(npy|pkl)", re.IGNORECASE)
 
@@ -95,14 +88,14 @@ def read_npz(path: Path, name: str) -> Entity:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             missing = sorted({"train", "test", "test_label"} - set(arrays.files))
             if missing:
-                raise InputError(f"{path} lacks the arrays {missing}; it holds {sorted(arrays.files)}")
+                raise InputError(f"{path} lacks the arrays {missing}; it has {sorted(arrays.files)}")
             return Entity(name, arrays["train"], arrays["test"], _flat(arrays["test_label"]))
     except _BROKEN as error:
         raise _unreadable(path, error) from error
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Read one array from an npy file, or from a pickle that holds an array and nothing else."""
+    """Read an array from an npy file, or from a pickle that contains nothing else."""
     try:
         if path.suffix == ".npy":
             loaded = np.load(path, allow_pickle=False)
@@ -113,22 +106,22 @@ def read_array(path: Path) -> NDArray[Any]:
     return np.asarray(loaded)
 
 
-def read_parts(folder: Path, parts: tuple[str, ...], suffix: str) -> Iterator[tuple[str, tuple[Path, ...]]]:
-    """Give stem and paths of every file that all the subfolders ``parts`` hold."""
-    first, *others = parts
+def matching_files(folder: Path, subfolders: tuple[str, ...], suffix: str) -> Iterator[tuple[str, tuple[Path, ...]]]:
+    """Yield stem and paths of every file of the first subfolder; the others must have it too."""
+    first, *others = subfolders
     for path in (folder / first).glob(f"*{suffix}"):
         paths = (path, *(folder / other / path.name for other in others))
         for other in paths:
             if not other.is_file():
-                raise InputError(f"{path} is there but {other} is not; both are needed")
+                raise InputError(f"{path} exists but {other} does not; both are needed")
         yield path.stem, paths
 
 
 def _read_triple(folder: Path, prefix: str, suffix: str, name: str) -> Entity:
-    train, test, label = (folder / f"{prefix}_{part}.{suffix}" for part in ("train", "test", "test_label"))
+    train, test, label = (folder / f"{prefix}_{split}.{suffix}" for split in ("train", "test", "test_label"))
     for path in (test, label):
         if not path.is_file():
-            raise InputError(f"{train} is there but {path} is not; the three files belong together")
+            raise InputError(f"{train} exists but {path} does not; all three files are needed")
     return Entity(name, _columns(read_array(train)), _columns(read_array(test)), _flat(read_array(label)))
 
 
@@ -147,7 +140,7 @@ def _unreadable(path: Path, error: Exception) -> InputError:
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Builds numpy arrays and refuses everything else, because a pickle can otherwise run any code."""
+    """Builds numpy arrays and refuses everything else, because a pickle could run any code."""
 
     _allowed = frozenset(
         {
@@ -161,5 +154,5 @@ class _ArrayUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self._allowed:
-            raise pickle.UnpicklingError(f"it holds {module}.{name}, where only arrays are accepted")
+            raise pickle.UnpicklingError(f"it contains {module}.{name}, but only arrays are accepted")
         return super().find_class(module.replace("numpy.core.", "numpy._core."), name)

@@ -1,43 +1,23 @@
-"""From a name and a folder to entities."""
+"""Find a dataset by name below a folder and read its entities."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from patchad.datasets import itrust, nab, nasa, nips_ts, psm, skab, smd, tsb_ad, ucr
-from patchad.datasets.catalogue import Dataset, lookup, normalised
+from patchad.datasets.catalogue import lookup, normalised
+from patchad.datasets.dataset import Dataset
 from patchad.datasets.entity import Entity, join
-from patchad.datasets.layouts import Layout
-from patchad.datasets.sizes import compare
+from patchad.datasets.published import differences_from_published
 from patchad.errors import InputError
 
 _log = logging.getLogger(__name__)
 
-LAYOUTS: Mapping[str, tuple[Layout, ...]] = {
-    "MSL": nasa.layouts("MSL"),
-    "SMAP": nasa.layouts("SMAP"),
-    "PSM": psm.LAYOUTS,
-    "SWaT": itrust.SWAT_LAYOUTS,
-    "WADI": itrust.WADI_LAYOUTS,
-    "SWAN": nips_ts.SWAN_LAYOUTS,
-    "GECCO": nips_ts.GECCO_LAYOUTS,
-    "GECCO-challenge": nips_ts.GECCO_CHALLENGE_LAYOUTS,
-    "UCR": ucr.LAYOUTS,
-    "SMD": smd.SMD_LAYOUTS,
-    "ASD": smd.ASD_LAYOUTS,
-    "SKAB": skab.LAYOUTS,
-    "NAB": nab.LAYOUTS,
-    "Exathlon": tsb_ad.layouts("Exathlon"),
-    "IOPS": tsb_ad.layouts("IOPS"),
-}
-"""How the files of each dataset may lie, the preferred way first."""
-
 
 def load(name: str, root: str | PathLike[str], *, joined: bool = False, every: int = 1) -> list[Entity]:
-    """Read a dataset, or the part of it that is there.
+    """Read a dataset, complete or in part.
 
     Differences from the published sizes are logged as a warning and never raised; `patchad.datasets.check` returns
     them.
@@ -47,20 +27,20 @@ def load(name: str, root: str | PathLike[str], *, joined: bool = False, every: i
     name
         A name of `patchad.datasets.DATASETS`, in any case; SWAN and GECCO also with the prefix ``NIPS-TS-``.
     root
-        The folder that holds the datasets' folders, or the dataset's own folder.
+        The folder that holds the dataset folders, or the dataset's own folder.
     joined
-        Give one entity with all the others one after the other, by name, as most papers do.
+        Return one entity, all entities concatenated in order of name, as most papers do.
     every
-        Keep every so many rows of train and test. SWaT and WADI with 5 have the rows of the PatchAD paper.
+        Keep one row in ``every`` of train and test; 5 gives the PatchAD paper's rows of SWaT and WADI.
 
     Returns
     -------
-    The entities, sorted by name; a dataset of one entity gives a list of one.
+    The entities, sorted by name.
 
     Raises
     ------
     InputError
-        The name is unknown, or no file of the dataset is there, or a file cannot be read.
+        The name is unknown, no file of the dataset is found, or a file cannot be read.
 
     Examples
     --------
@@ -75,23 +55,23 @@ def load(name: str, root: str | PathLike[str], *, joined: bool = False, every: i
     (10, 38)
     """
     if every < 1:
-        raise InputError(f"every must be a whole number from 1 up, got {every!r}")
+        raise InputError(f"every must be an integer of at least 1, got {every!r}")
     dataset = lookup(name)
     entities = [entity.thinned(every) for entity in find(dataset, Path(root))]
     if not entities:
         raise _missing(dataset, Path(root))
-    differences = compare(dataset, entities, every=every)
+    differences = differences_from_published(dataset, entities, every=every)
     if differences:
-        _log.warning("%s differs from what is published: %s", dataset.name, "; ".join(map(str, differences)))
+        _log.warning("%s differs from its published sizes: %s", dataset.name, "; ".join(map(str, differences)))
     return [join(entities, dataset.name)] if joined else entities
 
 
 def find(dataset: Dataset, root: Path) -> list[Entity]:
-    """Read the first layout of a dataset that finds files, sorted by name; none gives an empty list."""
+    """Return the entities of the first layout that matches files, sorted by name; an empty list if none does."""
     if not root.is_dir():
-        raise InputError(f"{root} is not a folder; give the folder that holds {dataset.name}")
+        raise InputError(f"{root} is not a folder; pass the folder that holds {dataset.name}")
     for folder, own in candidates(dataset, root):
-        for layout in LAYOUTS[dataset.name]:
+        for layout in dataset.layouts:
             if own or layout.named:
                 entities = layout.read(folder)
                 if entities:
@@ -101,10 +81,10 @@ def find(dataset: Dataset, root: Path) -> list[Entity]:
 
 
 def candidates(dataset: Dataset, root: Path) -> Iterator[tuple[Path, bool]]:
-    """Give the folders that may hold a dataset, and whether their name says that they do.
+    """Yield the folders that may hold a dataset, and whether their name identifies it.
 
-    A folder that is called like the dataset, also followed by a dot and anything (``WADI.A1_9 Oct 2017``), is its own.
-    In the root itself, unless it is called so, only files count whose names tell the dataset.
+    A folder named after the dataset, with or without a suffix after a dot (``WADI.A1_9 Oct 2017``), is its own. In any
+    other root only files whose names identify the dataset count.
     """
     for pattern in (dataset.name, *dataset.folders):
         for folder in _matching(root, pattern.split("/")):
@@ -126,9 +106,9 @@ def _plain(folder: Path) -> str:
 
 
 def _missing(dataset: Dataset, root: Path) -> InputError:
-    places = ", ".join(str(root / pattern) for pattern in (dataset.name, *dataset.folders))
-    wanted = "; ".join(layout.files for layout in LAYOUTS[dataset.name])
+    searched = ", ".join(str(root / pattern) for pattern in (dataset.name, *dataset.folders))
+    wanted = "; ".join(layout.files for layout in dataset.layouts)
     return InputError(
-        f"no files of {dataset.name} in {places} or {root} itself; looked for: {wanted}. "
-        f"To have it, {dataset.how_to_get}"
+        f"no files of {dataset.name} in {searched} or {root} itself; looked for: {wanted}. "
+        f"To get it, {dataset.how_to_get}"
     )

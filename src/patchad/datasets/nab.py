@@ -1,6 +1,6 @@
 """NAB: the real series of the Numenta anomaly benchmark, one entity of one channel per series.
 
-The native layout is ``data/real*/*.csv`` with ``labels/combined_windows.json``. Artificial series are left out.
+The native layout is ``data/real*/*.csv`` with ``labels/combined_windows.json``. Artificial series are omitted.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from patchad.datasets.dataset import Dataset, Recipe, Size, Source
 from patchad.datasets.entity import Entity
 from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
-from patchad.datasets.tables import read_csv
+from patchad.datasets.sheets import read_csv
 from patchad.errors import InputError
 
 
 def train_rows(length: int) -> int:
-    """Give NAB's probationary period: 15 % of the series, at most 750 rows.
+    """Return the length of NAB's probationary period: 15 % of the series, at most 750 rows.
 
     Examples
     --------
@@ -28,11 +29,11 @@ def train_rows(length: int) -> int:
 
 
 def read_repository(folder: Path) -> list[Entity]:
-    """Read the series; a row is anomalous inside a window, both ends included."""
-    table = folder / "labels" / "combined_windows.json"
-    if not table.is_file():
+    """Read the series; rows inside an anomaly window are anomalous, both ends included."""
+    label_file = folder / "labels" / "combined_windows.json"
+    if not label_file.is_file():
         return []
-    windows = json.loads(table.read_text(encoding="utf-8"))
+    windows = json.loads(label_file.read_text(encoding="utf-8"))
     entities = []
     for path in (folder / "data").glob("real*/*.csv"):
         key = f"{path.parent.name}/{path.name}"
@@ -56,9 +57,36 @@ def _read(path: Path, windows: list[list[str]]) -> Entity:
     return Entity(f"{path.parent.name}__{path.stem}", values[:cut], values[cut:], labels[cut:])
 
 
-LAYOUTS = (
-    npz_folder("real*__*.npz", named=True),
-    Layout("data/real*/*.csv with labels/combined_windows.json", read_repository, named=True),
-    npz_file("NAB.npz", "NAB"),
-    triples("NAB", name="NAB"),
+NAB = Dataset(
+    name="NAB",
+    about="47 real series of the Numenta anomaly benchmark",
+    size=Size(26072, 295134, 1, 10.53),
+    entities=47,
+    licence="MIT",
+    home="https://github.com/numenta/NAB",
+    note="The first 15 % of each series, at most 750 rows, are train; the 11 artificial series are omitted.",
+    layouts=(
+        npz_folder("real*__*.npz", named=True),
+        Layout("data/real*/*.csv with labels/combined_windows.json", read_repository, named=True),
+        npz_file("NAB.npz", "NAB"),
+        triples("NAB", name="NAB"),
+    ),
+    recipe=Recipe(
+        "NAB",
+        (
+            Source.github(
+                "numenta/NAB",
+                "ea702d75cc2258d9d7dd35ca8e5e2539d71f3140",
+                r"[^/]+/(data/real[^/]+/[^/]+\.csv|labels/combined_windows\.json)",
+            ),
+        ),
+    ),
+    sample=(
+        "realKnownCause__nyc_taxi",
+        "realAWSCloudwatch__ec2_cpu_utilization_24ae8d",
+        "realTraffic__TravelTime_387",
+        "realTweets__Twitter_volume_AAPL",
+        "realAdExchange__exchange-2_cpc_results",
+        "realKnownCause__machine_temperature_system_failure",
+    ),
 )

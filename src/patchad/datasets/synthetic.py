@@ -1,274 +1,137 @@
-"""A simulated pumping station with faults whose kind, time and channel are known."""
+"""Synthetic datasets, which need no files: the simulated plant, five kinds of anomaly in one channel, plain waves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
+from patchad.datasets.entity import Entity
+from patchad.datasets.plant import FAULTS, simulate_plant
 from patchad.errors import InputError, listed
 
 FloatArray = NDArray[np.float64]
 
-CYCLE = 48
-"""Rows of the pumping cycle, which every load-driven channel follows."""
-CHANNELS = (
-    "pump_speed",
-    "flow",
-    "pressure",
-    "motor_current",
-    "motor_power",
-    "vibration",
-    "winding_temp",
-    "bearing_temp",
-    "cooling_fan",
-    "ambient_temp",
-    "tank_level",
-    "inlet_valve",
-    "inlet_flow",
-    "filter_drop",
-    "conductivity",
-    "ph",
-)
-CYCLIC = ("pump_speed", "flow", "pressure", "motor_current", "motor_power")
-"""Channels that follow the cycle closely: what has a season, a shape and a partner can lose it."""
-STEADY = (*CYCLIC, "vibration", "winding_temp", "bearing_temp", "ambient_temp", "conductivity", "ph")
-"""Channels that are neither switched nor reset, where a spike is a fault."""
-BOUND = (*CYCLIC, "winding_temp", "bearing_temp")
-"""Channels that others determine, where a drift is a fault; water and weather wander by themselves."""
+PERIOD = 25
+"""Rows per period of the single channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One injected fault: rows `start` to `stop - 1` of one channel."""
-
-    kind: str
-    channel: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlantRun:
-    """Rows of the plant, with the faults that were put in."""
-
-    values: FloatArray
-    """(time, channel)."""
-    channels: tuple[str, ...]
-    times: NDArray[np.datetime64]
-    """(time,), a row a minute."""
-    faults: tuple[Fault, ...]
-
-    @property
-    def labels(self) -> NDArray[np.bool_]:
-        """(time,), True inside a fault."""
-        labels = np.zeros(len(self.values), dtype=bool)
-        for fault in self.faults:
-            labels[fault.start : fault.stop] = True
-        return labels
-
-
-def plant(rows: int, *, seed: int = 0, kinds: tuple[str, ...] = (), start: str = "2024-01-01") -> PlantRun:
-    """Simulate the pumping station.
-
-    Parameters
-    ----------
-    rows
-        Rows to simulate, a minute each.
-    seed
-        Of the noise, of where in its cycles the plant starts, and of the faults.
-    kinds
-        Faults to put in, in this order, evenly spread; names from `FAULTS`.
-    start
-        Time of the first row.
+def generate(name: str) -> list[Entity]:
+    """Generate the entities of a synthetic dataset, deterministically.
 
     Examples
     --------
-    >>> run = plant(2000, seed=1, kinds=("global point",))
-    >>> run.values.shape, run.faults[0].kind, int(run.labels.sum()) == run.faults[0].stop - run.faults[0].start
-    ((2000, 16), 'global point', True)
+    >>> [entity.name for entity in generate("five-kinds")]
+    ['global point', 'contextual point', 'seasonal', 'group', 'trend']
     """
-    unknown = [kind for kind in kinds if kind not in FAULTS]
-    if unknown:
-        raise InputError(f"there is no fault {listed(unknown)}; use {listed(tuple(FAULTS), 10)}")
+    if name not in SYNTHETIC:
+        raise InputError(f"there is no synthetic dataset {name!r}; use one of {listed(tuple(SYNTHETIC))}")
+    return SYNTHETIC[name]()
+
+
+def _plants() -> list[Entity]:
+    kinds = tuple(FAULTS)
+    found = []
+    for seed in (0, 2):
+        train, test = simulate_plant(4000, seed=seed), simulate_plant(500 * len(kinds), seed=seed + 1, kinds=kinds)
+        found.append(_entity(f"plant-{seed // 2 + 1}", train.values, test.values, test.labels))
+    return found
+
+
+def _five_kinds() -> list[Entity]:
+    return [one_channel(kind, seed=number) for number, kind in enumerate(KINDS)]
+
+
+def one_channel(kind: str, *, rows: int = 2000, seed: int = 0) -> Entity:
+    """Return a noisy sine wave of one channel whose test half has three anomalies of one kind.
+
+    Parameters
+    ----------
+    kind
+        `global point`, `contextual point`, `seasonal`, `group` or `trend`, as in the paper's figure.
+    rows
+        Rows of train, and of test.
+    seed
+        Seed of the noise and of the positions and sizes of the anomalies.
+
+    Examples
+    --------
+    >>> entity = one_channel("trend", rows=600, seed=3)
+    >>> entity.test.shape, int(np.diff(entity.labels.astype(int)).clip(0).sum())
+    ((600, 1), 3)
+    """
     random = np.random.default_rng(seed)
-    values = _simulate(rows, random)
-    times = np.datetime64(start, "s") + np.arange(rows) * np.timedelta64(60, "s")
-    faults = _inject(values, kinds, random)
-    return PlantRun(values, CHANNELS, times, faults)
+    wave = np.sin(2 * np.pi * (np.arange(2 * rows) + random.uniform(0, PERIOD)) / PERIOD)
+    values = wave + 0.1 * random.standard_normal(2 * rows)
+    train, test = values[:rows], values[rows:]
+    labels = np.zeros(rows, dtype=bool)
+    for third in range(3):
+        start = third * (rows // 3) + int(random.integers(PERIOD, rows // 3 - 5 * PERIOD))
+        stop = KINDS[kind](test, start, random)
+        labels[start:stop] = True
+    return _entity(kind, train[:, None], test[:, None], labels)
 
 
-# -- the plant ---------------------------------------------------------------------------------------------------------
+def _global_point(test: FloatArray, start: int, random: np.random.Generator) -> int:
+    test[start] += random.choice([-1, 1]) * random.uniform(3, 4)
+    return start + 1
 
 
-def _simulate(rows: int, random: np.random.Generator) -> FloatArray:
-    """Give `(time, channel)` of a plant without faults."""
-    warm = 600  # rows until lags and tank have forgotten how they started
-    t = np.arange(rows + warm) + random.integers(0, 10_000)
-
-    def noise(size: float) -> FloatArray:
-        return size * random.standard_normal(len(t))
-
-    shift = 0.5 * np.sin(2 * np.pi * t / (10 * CYCLE))
-    phase = 2 * np.pi * t / CYCLE
-    demand = np.sin(phase) + 0.35 * np.sin(2 * phase + 0.8) + 0.3 * shift + _wander(random, len(t), 0.9, 0.05)
-    speed = 55 + 12 * demand + noise(0.4)
-    flow = 2.2 * speed - 20 + noise(1.5)
-    pressure = 2 + 1.6e-4 * flow**2 + noise(0.05)
-    current = 8 + 0.12 * speed + 0.01 * flow + noise(0.12)
-    power = 0.038 * current * speed + noise(0.4)
-    vibration = 1.5 + 0.02 * speed + 0.25 * np.abs(random.standard_normal(len(t)))
-    ambient = 16 + 4 * np.sin(2 * np.pi * t / (30 * CYCLE)) + _wander(random, len(t), 0.99, 0.06)
-    heat = _lag(0.9 * current**1.2, 15)
-    fan = _hysteresis(heat, on=25.0, off=23.5)
-    winding = ambient + heat - _lag(2.5 * fan, 8) + noise(0.15)
-    bearing = 20 + _lag(0.45 * speed, 60) + 0.6 * ambient + noise(0.2)
-    level, valve = _tank(flow, random)
-    inlet = valve * (160 + noise(3)) + noise(0.5)
-    drop = 0.3 + 0.9 * ((t % (5 * CYCLE)) / (5 * CYCLE)) + 0.002 * (flow - 100) + noise(0.02)
-    conductivity = 480 + _wander(random, len(t), 0.9, 5.0)
-    ph = 7.2 - 0.004 * (conductivity - 480) + noise(0.02)
-    columns = (
-        speed,
-        flow,
-        pressure,
-        current,
-        power,
-        vibration,
-        winding,
-        bearing,
-        fan,
-        ambient,
-        level,
-        valve,
-        inlet,
-        drop,
-    )
-    return np.column_stack([*columns, conductivity, ph])[warm:]
+def _contextual_point(test: FloatArray, start: int, random: np.random.Generator) -> int:
+    """Mirror a few rows: common values in the wrong phase."""
+    stop = start + int(random.integers(2, 5))
+    test[start:stop] = -np.sign(test[start]) * np.maximum(np.abs(test[start:stop]), 0.8)
+    return stop
 
 
-def _wander(random: np.random.Generator, rows: int, memory: float, size: float) -> FloatArray:
-    """Give noise that remembers: each value is `memory` times the last plus something new."""
-    return np.asarray(lfilter([1.0], [1.0, -memory], size * random.standard_normal(rows)))
+def _seasonal(test: FloatArray, start: int, random: np.random.Generator) -> int:
+    """More than double the frequency for the time of two periods."""
+    stop = start + 2 * PERIOD
+    phase = 2 * np.pi * np.arange(stop - start) / PERIOD * random.uniform(2.2, 3)
+    test[start:stop] = np.sin(phase) + 0.1 * random.standard_normal(stop - start)
+    return stop
 
 
-def _lag(drive: FloatArray, rows: float) -> FloatArray:
-    """Follow a drive with a first-order lag."""
-    keep = np.exp(-1 / rows)
-    return np.asarray(lfilter([1 - keep], [1.0, -keep], drive - drive[0]) + drive[0])
+def _group(test: FloatArray, start: int, random: np.random.Generator) -> int:
+    """Hold the wave at a constant value."""
+    stop = start + int(random.integers(PERIOD, 2 * PERIOD))
+    test[start:stop] = random.uniform(-0.5, 0.5) + 0.1 * random.standard_normal(stop - start)
+    return stop
 
 
-def _hysteresis(drive: FloatArray, *, on: float, off: float) -> FloatArray:
-    """Switch on over one level and off under another."""
-    state, states = 0.0, np.empty(len(drive))
-    for row, value in enumerate(drive):
-        state = 1.0 if value > on else 0.0 if value < off else state
-        states[row] = state
-    return states
+def _trend(test: FloatArray, start: int, random: np.random.Generator) -> int:
+    stop = start + int(random.integers(2 * PERIOD, 4 * PERIOD))
+    test[start:stop] += random.choice([-1, 1]) * np.linspace(0, random.uniform(1.5, 2.5), stop - start)
+    return stop
 
 
-def _tank(outflow: FloatArray, random: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Fill a tank through a valve that opens when it runs low and closes when it is full."""
-    level, valve = 55.0, 0.0
-    levels, valves = np.empty(len(outflow)), np.empty(len(outflow))
-    jitter = 0.1 * random.standard_normal(len(outflow))
-    for row, out in enumerate(outflow):
-        valve = 1.0 if level < 40 else 0.0 if level > 70 else valve
-        level += 0.02 * (160 * valve - 0.55 * out)
-        levels[row], valves[row] = level + jitter[row], valve
-    return levels, valves
+def _swat_shaped() -> list[Entity]:
+    """Return waves with the 26 channels that the paper states for SWaT, for measurements that depend on shape alone."""
+    random = np.random.default_rng(0)
+    phase = random.uniform(0, 2 * np.pi, 26)
+    rows = np.arange(6000)[:, None]
+    values = np.sin(2 * np.pi * rows / 60 + phase) + 0.1 * random.standard_normal((6000, 26))
+    values[5000:5050] += 3
+    return [_entity("waves", values[:4000], values[4000:], (np.arange(4000, 6000) // 50) == 100)]
 
 
-# -- the faults: each changes one channel in place and gives the rows it changed ---------------------------------------
+def _entity(name: str, train: FloatArray, test: FloatArray, labels: NDArray[np.bool_]) -> Entity:
+    return Entity(name, train.astype(np.float32), test.astype(np.float32), labels)
 
 
-def _inject(values: FloatArray, kinds: tuple[str, ...], random: np.random.Generator) -> tuple[Fault, ...]:
-    if not kinds:
-        return ()
-    room = len(values) // len(kinds)
-    longest = 4 * CYCLE
-    if room < 2 * longest:
-        raise InputError(
-            f"{len(values)} rows are too few for {len(kinds)} faults; {2 * longest * len(kinds)} are needed"
-        )
-    faults = []
-    clean = values.copy()
-    for number, kind in enumerate(kinds):
-        change, channels = FAULTS[kind]
-        channel = str(random.choice(channels))
-        column = CHANNELS.index(channel)
-        start = number * room + int(random.integers(longest // 2, room - longest))
-        first, stop = change(values[:, column], clean[:, column], start, random)
-        faults.append(Fault(kind, channel, first, stop))
-    return tuple(faults)
-
-
-Change = Callable[[FloatArray, FloatArray, int, np.random.Generator], tuple[int, int]]
-
-
-def _global_point(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Add a spike far outside anything the channel ever shows."""
-    stop = start + int(random.integers(1, 4))
-    column[start:stop] += random.choice([-1, 1]) * random.uniform(5, 8) * clean.std()
-    return start, stop
-
-
-def _contextual_point(
-    column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator
-) -> tuple[int, int]:
-    """Give a few rows a value that is normal, but half a cycle away."""
-    middle = np.median(clean)
-    start += int(
-        np.argmax(np.abs(clean[start : start + CYCLE] - middle))
-    )  # where the mirrored value is most out of place
-    stop = start + int(random.integers(3, 7))
-    column[start:stop] = 2 * middle - clean[start:stop]
-    return start, stop
-
-
-def _seasonal(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Run the channel through its cycles at another speed."""
-    stop = start + int(random.integers(2 * CYCLE, 3 * CYCLE))
-    pace = random.choice([0.5, 2.0])
-    source = start + (np.arange(stop - start) * pace).astype(int) % (3 * CYCLE)
-    column[start:stop] = clean[source]
-    return start, stop
-
-
-def _shapelet(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Keep the cycle and its range, but make its shape a square wave."""
-    stop = start + int(random.integers(2 * CYCLE, 3 * CYCLE))
-    low, middle, high = np.quantile(clean[start:stop], [0.1, 0.5, 0.9])
-    wobble = 0.02 * (high - low) * random.standard_normal(stop - start)
-    column[start:stop] = np.where(clean[start:stop] > middle, high, low) + wobble
-    return start, stop
-
-
-def _trend(column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator) -> tuple[int, int]:
-    """Let the channel drift away slowly."""
-    stop = start + int(random.integers(3 * CYCLE, 4 * CYCLE))
-    reach = random.choice([-1, 1]) * random.uniform(3, 4) * clean.std()
-    column[start:stop] += np.linspace(0, reach, stop - start)
-    return start, stop
-
-
-def _correlation_break(
-    column: FloatArray, clean: FloatArray, start: int, random: np.random.Generator
-) -> tuple[int, int]:
-    """Replay the channel with half a cycle of delay: normal by itself, wrong beside its partners."""
-    stop = start + int(random.integers(2 * CYCLE, 3 * CYCLE))
-    column[start:stop] = clean[start - CYCLE // 2 : stop - CYCLE // 2]
-    return start, stop
-
-
-FAULTS: dict[str, tuple[Change, tuple[str, ...]]] = {
-    "global point": (_global_point, STEADY),
-    "contextual point": (_contextual_point, CYCLIC),
-    "seasonal": (_seasonal, CYCLIC),
-    "shapelet": (_shapelet, CYCLIC),
-    "trend": (_trend, BOUND),
-    "correlation break": (_correlation_break, CYCLIC),
+KINDS: Mapping[str, Callable[[FloatArray, int, np.random.Generator], int]] = {
+    "global point": _global_point,
+    "contextual point": _contextual_point,
+    "seasonal": _seasonal,
+    "group": _group,
+    "trend": _trend,
 }
+"""Functions that put an anomaly into the test rows from `start` on and return the row where it stops."""
+
+SYNTHETIC: Mapping[str, Callable[[], list[Entity]]] = {
+    "plant": _plants,
+    "five-kinds": _five_kinds,
+    "swat-shaped": _swat_shaped,
+}
+"""Every synthetic dataset, by name."""

@@ -1,6 +1,6 @@
-"""Exathlon and IOPS as the collection TSB-AD-U holds them, one entity of one channel per series.
+"""Exathlon and IOPS as published in the collection TSB-AD-U, one entity of one channel per series.
 
-A file is called ``NNN_DATASET_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv``; its last column is the label.
+A file is named ``NNN_DATASET_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv``; its last column is the label.
 """
 
 from __future__ import annotations
@@ -11,22 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from patchad.datasets.dataset import Dataset, Recipe, Size, Source
 from patchad.datasets.entity import Entity
 from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
-from patchad.datasets.tables import read_csv
+from patchad.datasets.sheets import read_csv
 from patchad.errors import InputError
 
 _TRAIN = re.compile(r".*_tr_(\d+)_1st_-?\d+")
-
-
-def layouts(dataset: str) -> tuple[Layout, ...]:
-    """Give the layouts of one dataset of the collection."""
-    return (
-        npz_folder(f"*_{dataset}_id_*.npz", named=True),
-        Layout(f"NNN_{dataset}_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv", partial(read_series, dataset=dataset), named=True),
-        npz_file(f"{dataset}.npz", dataset),
-        triples(dataset, name=dataset),
-    )
 
 
 def read_series(folder: Path, *, dataset: str) -> list[Entity]:
@@ -37,11 +28,68 @@ def read_series(folder: Path, *, dataset: str) -> list[Entity]:
 def _read(path: Path) -> Entity:
     match = _TRAIN.fullmatch(path.stem)
     if match is None:
-        raise InputError(f"{path.name} is not of the form NNN_DATASET_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv")
+        raise InputError(f"{path.name} does not have the form NNN_DATASET_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv")
     cut = int(match[1])
     frame = read_csv(path).dropna()
     try:
-        table = frame.to_numpy(dtype=np.float64)
+        rows = frame.to_numpy(dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"{path} must hold numbers: {error}") from error
-    return Entity(path.stem, table[:cut, :-1], table[cut:, :-1], table[cut:, -1])
+        raise InputError(f"{path} must contain only numbers: {error}") from error
+    return Entity(path.stem, rows[:cut, :-1], rows[cut:, :-1], rows[cut:, -1])
+
+
+def _layouts(dataset: str) -> tuple[Layout, ...]:
+    return (
+        npz_folder(f"*_{dataset}_id_*.npz", named=True),
+        Layout(f"NNN_{dataset}_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv", partial(read_series, dataset=dataset), named=True),
+        npz_file(f"{dataset}.npz", dataset),
+        triples(dataset, name=dataset),
+    )
+
+
+def _recipe(dataset: str) -> Recipe:
+    url = "https://www.thedatum.org/datasets/TSB-AD-U.zip"
+    members = rf"(?:.*/)?(\d+_{dataset}_id_[^/]+\.csv)"
+    return Recipe(f"TSB-AD-U/{dataset}", (Source("TSB-AD-U.zip", url, members),))
+
+
+_HOME = "https://github.com/TheDatumOrg/TSB-AD"
+
+EXATHLON = Dataset(
+    name="Exathlon",
+    about="32 metrics of Spark jobs, from TSB-AD-U",
+    size=Size(345152, 1065275, 1, 14.49),
+    entities=32,
+    licence="Apache-2.0",
+    home=_HOME,
+    folders=("TSB-AD-U/Exathlon", "TSB-AD-U"),
+    layouts=_layouts("Exathlon"),
+    recipe=_recipe("Exathlon"),
+    sample=(
+        "810_Exathlon_id_1_Facility_tr_10766_1st_12590",
+        "821_Exathlon_id_12_Facility_tr_6985_1st_7085",
+        "818_Exathlon_id_9_Facility_tr_11665_1st_13484",
+        "828_Exathlon_id_19_Facility_tr_11663_1st_13482",
+        "833_Exathlon_id_24_Facility_tr_10766_1st_12590",
+        "837_Exathlon_id_28_Facility_tr_8898_1st_8998",
+    ),
+)
+IOPS = Dataset(
+    name="IOPS",
+    about="17 performance indicators of web services, the AIOps challenge's, from TSB-AD-U",
+    size=Size(89201, 1148268, 1, 1.62),
+    entities=17,
+    licence="MIT (none stated in TSB-AD's table)",
+    home=_HOME,
+    folders=("TSB-AD-U/IOPS", "TSB-AD-U"),
+    layouts=_layouts("IOPS"),
+    recipe=_recipe("IOPS"),
+    sample=(
+        "260_IOPS_id_1_WebService_tr_5000_1st_11804",
+        "261_IOPS_id_2_WebService_tr_2178_1st_2278",
+        "264_IOPS_id_5_WebService_tr_11665_1st_11765",
+        "267_IOPS_id_8_WebService_tr_1534_1st_1882",
+        "268_IOPS_id_9_WebService_tr_6216_1st_6316",
+        "275_IOPS_id_16_WebService_tr_1482_1st_1582",
+    ),
+)

@@ -10,24 +10,23 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from patchad.alarms.events import find_events
-from patchad.alarms.severity import Yardstick
+from patchad.alarms.rules import AlarmRules, Segment, Shape, find_events
 from patchad.data.parameters import check_types
 from patchad.data.series import Missing, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.data.stages import Scored, Stage
-from patchad.data.table import BoolArray, FloatArray, Table, is_list_of_series, to_table
+from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors import checkpoint
 from patchad.detectors.state import State
 from patchad.errors import InputError, UnsupportedError, listed
 from patchad.results.detection import Detection
 from patchad.results.expectations import expectations
-from patchad.thresholds import Threshold, describe, from_description, make_threshold
+from patchad.thresholds.base import Threshold
+from patchad.thresholds.registry import describe, from_description, make_threshold
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +34,10 @@ MIN_ROWS = 32
 """Rows of train below which nothing can be learned."""
 CHUNK_ROWS = 65_536
 """Rows that a batch call pushes through the stages at once."""
+MIN_MERGE_GAP = 10
+"""Shortest pause that ends an event, unless one is chosen."""
+HELD_OUT_BLOCKS = 5
+"""Most blocks of a series that are held out."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,30 +51,34 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     ----------
     threshold
         `auto`, `spot`, `dspot`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
+    false_alarms
+        Expected false events per 10,000 normal rows, for `auto`.
     risk
-        Expected share of normal rows that alarm, for `auto`, `spot` and `dspot`.
+        Expected share of normal rows over the level, for `spot` and `dspot`.
     min_duration, merge_gap
-        Shortest event, and the longest pause inside one, in rows.
+        Shortest event, and the longest pause inside one, in rows; None suits the window.
     missing
         `interpolate` (hold the last value), `error`, or `drop`.
     max_gap
         Steps in time, in usual steps, over which a new segment starts; also the most rows without any value that are
         filled.
     calibration
-        Share of train, at its end, held out for the threshold and whatever else must not see what it learned from.
+        Share of train, in blocks spread over it, held out for the threshold and whatever else must not see what it
+        learned from.
     random_state
         Seed; the same seed on the same machine gives the same scores.
     """
 
     name: ClassVar[str]
     """The detector's name in the registry, and in files."""
-    learned: ClassVar[Mapping[str, Any] | None] = {}
+    learned: ClassVar[Mapping[str, Any] | None] = {"alarm_rules_": AlarmRules}
     """Attributes that a class adds in `fit`, with their types, for a model file; None: a file cannot hold them."""
 
     threshold: str | float | Threshold = "auto"
+    false_alarms: float = 1.0
     risk: float = 1e-4
-    min_duration: int = 1
-    merge_gap: int = 0
+    min_duration: int | None = None
+    merge_gap: int | None = None
     missing: Missing = "interpolate"
     max_gap: float = 10
     calibration: float = 0.2
@@ -84,8 +91,8 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         return self.calibration
 
     @abstractmethod
-    def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
-        """Learn from these series; the rows of each from its `tail` on are held out, for stopping and scales only."""
+    def _fit(self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> None:
+        """Learn from these series; these rows of each are held out, for stopping and scales only."""
 
     @abstractmethod
     def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
@@ -150,9 +157,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             )
         self.fit_notes_: tuple[str, ...] = tuple(note for p in prepared for note in p.notes)
         share = self._plan([len(segment) for segment in segments])
-        tails = [round(len(segment) * (1 - share)) for segment in segments]
-        self._fit(segments, tails)
-        self._score_train(segments, tails if share > 0 else [0] * len(tails))
+        blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
+        self._fit(segments, blocks)
+        self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], values)
         self.set_threshold(self.threshold)
         return self
 
@@ -161,17 +168,14 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         if is_list_of_series(X):
             return [self.decision_function(item) for item in X]
         table, prepared, _ = self._read(X)
-        scores, _ = self._score_all(prepared, explain=False)
-        return table.column(scores, "score")
+        return table.column(self._score_all(prepared, explain=False).scores, "score")
 
     def predict(self, X: Any) -> Any:
         """Return 1 for every anomalous row and 0 for every other; in the container of X."""
         if is_list_of_series(X):
             return [self.predict(item) for item in X]
-        table, prepared, _ = self._read(X)
-        scores, _ = self._score_all(prepared, explain=False)
-        alarms = self._alarms(scores, self.threshold_.levels(scores), prepared)
-        return table.column(alarms.astype(np.int64), "alarm")
+        table, found = self._found(X)
+        return table.column(found.alarms.astype(np.int64), "alarm")
 
     def explain(self, X: Any) -> Any:
         """Return each channel's share of the blame for each row: a frame, or an array where X is one.
@@ -181,8 +185,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         if is_list_of_series(X):
             return [self.explain(item) for item in X]
         table, prepared, _ = self._read(X)
-        _, shares = self._score_all(prepared, explain=True)
-        return table.frame(shares, self.channels_)
+        return table.frame(np.asarray(self._score_all(prepared, explain=True).attribution), self.channels_)
 
     def detect(self, X: Any) -> Any:
         """Find events.
@@ -198,38 +201,12 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """
         if is_list_of_series(X):
             return [self.detect(item) for item in X]
-        table, prepared, ignored = self._read(X)
-        scores, shares = self._score_all(prepared, explain=True)
-        levels = self.threshold_.levels(scores)
-        alarms = self._alarms(scores, levels, prepared)
-        events = find_events(
-            scores,
-            levels,
-            alarms,
-            shares,
-            self.channels_,
-            self.yardstick_,
-            index=table.index,
-            min_duration=self.min_duration,
-            merge_gap=self.merge_gap,
-        )
-        return Detection(
-            scores=scores,
-            levels=levels,
-            alarms=alarms,
-            events=events,
-            channels=self.channels_,
-            index=table.index,
-            contributions=shares,
-            notes=self._notes(prepared, ignored),
-            observed=table if self.named_ else replace(table, channels=None),
-            expected=expectations(self._expected_rows, prepared, events),
-        )
+        return self._found(X)[1]
 
     def set_threshold(self, threshold: str | float | Threshold) -> Self:
         """Change the threshold without another fit: it learns from the stored scores of train."""
         check_is_fitted(self, "train_scores_")
-        fresh = make_threshold(threshold, risk=self.risk)
+        fresh = self._make_threshold(threshold)
         self.threshold_ = fresh.fit(self.train_scores_ if fresh.uses_all_train else self.held_out_scores_)
         self.threshold = threshold
         return self
@@ -288,9 +265,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_types(self.get_params(deep=False), type(self))
-        make_threshold(self.threshold, risk=self.risk)
+        self._make_threshold(self.threshold)
         for name, least in (("min_duration", 1), ("merge_gap", 0), ("max_gap", 1)):
-            if getattr(self, name) < least:
+            if getattr(self, name) is not None and getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least {least}")
         if not 0 <= self.calibration < 1:
             raise InputError(
@@ -348,35 +325,74 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             yield scorer.push(values[chunk])
         yield scorer.flush()
 
-    def _score_all(self, prepared: Prepared, *, explain: bool) -> tuple[FloatArray, FloatArray]:
-        """Score every segment; return scores and, on request, shares for all rows of the table."""
-        scores = np.full(prepared.length, np.nan)
-        shares = np.zeros((prepared.length, len(self.channels_) if explain else 0), dtype=np.float32)
-        for segment, rows in zip(prepared.segments, prepared.rows, strict=True):
+    def _score_all(self, prepared: Prepared, *, explain: bool) -> Scored:
+        """Score every segment; return all rows of the table, NaN where there is no score."""
+        rows = prepared.length
+        scores, local, unadapted = (np.full(rows, np.nan) for _ in range(3))
+        shares = np.zeros((rows, len(self.channels_) if explain else 0), dtype=np.float32)
+        for segment, numbers in zip(prepared.segments, prepared.rows, strict=True):
             done = 0
             for part in self._scored(segment.values, explain=explain):
-                where = rows[done : done + len(part)]
+                where = numbers[done : done + len(part)]
                 scores[where] = part.scores
+                local[where] = part.scores if part.local is None else part.local
+                unadapted[where] = part.scores if part.unadapted is None else part.unadapted
                 if part.attribution is not None:
                     shares[where] = _shares(part.attribution)
                 done += len(part)
-        return scores, shares
+        return Scored(scores, shares, local if self._is_sharpened() else None, unadapted)
 
-    def _alarms(self, scores: FloatArray, levels: FloatArray, prepared: Prepared) -> BoolArray:
-        """Compare scores with levels; rows that are mostly filled, or scored beside padding, never alarm."""
-        alarms = (scores > levels) & ~prepared.muted  # NaN is over no level
-        for rows in self._padded(prepared):
-            alarms[rows] = False
-        return alarms
+    def _found(self, X: Any) -> tuple[Table, Detection]:
+        """Score, find events, and collect what is known of them."""
+        table, prepared, ignored = self._read(X)
+        scored = self._score_all(prepared, explain=True)
+        levels = self.threshold_.levels(scored.scores)
+        segments = [
+            Segment(rows, scored[rows], levels[rows], prepared.muted[rows])
+            for rows in prepared.rows
+            if len(rows) >= self._window()  # shorter ones are scored beside made-up rows, and never alarm
+        ]
+        values, _ = self._match(table)
+        events, alarms = find_events(
+            segments, values, self.alarm_rules_, self._shape_of_events(), self.channels_, index=table.index
+        )
+        detection = Detection(
+            scores=scored.scores,
+            levels=levels,
+            alarms=alarms,
+            events=events,
+            channels=self.channels_,
+            index=table.index,
+            contributions=np.asarray(scored.attribution),
+            notes=self._notes(prepared, ignored),
+            observed=table if self.named_ else replace(table, channels=None),
+            expected=expectations(self._expected_rows, prepared, events),
+        )
+        return table, detection
 
-    def _padded(self, prepared: Prepared) -> list[NDArray[np.intp]]:
-        """Return the rows of segments shorter than the window: they are scored beside made-up rows."""
-        window = getattr(self, "window_", 1)
-        return [rows for rows in prepared.rows if len(rows) < window]
+    def _make_threshold(self, threshold: str | float | Threshold) -> Threshold:
+        gap = self._shape_of_events().merge_gap
+        return make_threshold(threshold, risk=self.risk, false_alarms=self.false_alarms, gap=gap)
+
+    def _shape_of_events(self) -> Shape:
+        """Return how events are put together; where nothing was chosen, as suits the window."""
+        usual = max(self._window(), MIN_MERGE_GAP)
+        return Shape(
+            merge_gap=usual if self.merge_gap is None else self.merge_gap,
+            min_duration=1 if self.min_duration is None else self.min_duration,
+        )
+
+    def _window(self) -> int:
+        """Return the rows that are scored together."""
+        return int(getattr(self, "window_", getattr(self, "window", 1)))
+
+    def _is_sharpened(self) -> bool:
+        """Return whether local scores differ from the scores."""
+        return getattr(self, "fold", "newest") == "mean"
 
     def _notes(self, prepared: Prepared, ignored: Sequence[str]) -> tuple[str, ...]:
         notes = [*(f"in fit: {note}" for note in self.fit_notes_), *prepared.notes]
-        padded = sum(map(len, self._padded(prepared)))
+        padded = sum(len(rows) for rows in prepared.rows if len(rows) < self._window())
         if padded:
             notes.append(f"{padded:,} rows stand in pieces shorter than the window, which are padded and never alarm")
         if ignored:
@@ -387,22 +403,30 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """Return how many rows of train, its newest, have their scores stored with the detector."""
         return 100_000
 
-    def _score_train(self, segments: Sequence[Series], tails: Sequence[int]) -> None:
+    def _score_train(
+        self, segments: Sequence[Series], blocks: Sequence[Sequence[slice]], values: Sequence[FloatArray]
+    ) -> None:
         """Score the newest rows of train and store the scores: thresholds are fitted on them, now and later."""
         newest = max(self._stored_rows() // len(segments), MIN_ROWS)
-        stored, held_out = [], []
-        for segment, tail in zip(segments, tails, strict=True):
+        stored: list[Scored] = []
+        held_out: list[list[int]] = []
+        for segment, own in zip(segments, blocks, strict=True):
             skipped = max(len(segment) - newest, 0)
-            stored.append(Scored.join(list(self._scored(segment.values[skipped:], explain=False))).scores)
-            held_out.append([sum(map(len, stored[:-1])) + max(tail - skipped, 0), sum(map(len, stored))])
-        self._set_scores(np.concatenate(stored), held_out)
+            before = sum(map(len, stored)) - skipped
+            stored.append(Scored.join(list(self._scored(segment.values[skipped:], explain=False))))
+            held_out += [[before + max(b.start, skipped), before + b.stop] for b in own if b.stop > skipped]
+        scored = Scored.join(stored)
+        self._set_scores(scored.scores, held_out)
+        known = Scored.join([scored[slice(*rows)] for rows in held_out])
+        self.alarm_rules_ = AlarmRules.fit(known, values)
 
     def _set_scores(self, train_scores: FloatArray, held_out: list[list[int]]) -> None:
         self.train_scores_ = train_scores
         self.held_out_ = held_out
-        """Half-open ranges of `train_scores_` that come from the held-out tails."""
-        self.held_out_scores_ = np.concatenate([train_scores[a:b] for a, b in held_out])
-        self.yardstick_ = Yardstick.fit(self.held_out_scores_)
+        """Half-open ranges of `train_scores_` that come from held-out blocks."""
+        parts = [part for a, b in held_out for part in (train_scores[a:b], [np.nan])]
+        self.held_out_scores_ = np.concatenate(parts)
+        """Scores of the held-out blocks, NaN between them."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -415,3 +439,29 @@ def _shares(attribution: FloatArray) -> FloatArray:
     total = attribution.sum(axis=1, keepdims=True)
     np.divide(attribution, total, out=attribution, where=total > 0)
     return attribution
+
+
+def held_out_blocks(length: int, share: float, window: int) -> list[slice]:
+    """Choose the rows of a series to hold out: the last share of each of several equal parts.
+
+    A block has at least three windows, so a short series has one, at its end.
+
+    Examples
+    --------
+    >>> held_out_blocks(1000, 0.2, 10)
+    [slice(160, 200, None), slice(360, 400, None), slice(560, 600, None), slice(760, 800, None), slice(960, 1000, None)]
+    >>> held_out_blocks(100, 0.2, 10)
+    [slice(80, 100, None)]
+    """
+    count = int(np.clip(share * length // (3 * window), 1, HELD_OUT_BLOCKS))
+    ends = [round(length * (number + 1) / count) for number in range(count)]
+    return [slice(end - round(length / count * share), end) for end in ends if share > 0]
+
+
+def known_parts(train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> list[FloatArray]:
+    """Cut the held-out rows out of each series; return what is left, in pieces."""
+    parts = []
+    for series, blocks in zip(train, held_out, strict=True):
+        edges = [0, *(edge for block in blocks for edge in (block.start, block.stop)), len(series)]
+        parts += [series.values[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True) if b > a]
+    return parts

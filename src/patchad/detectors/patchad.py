@@ -284,16 +284,16 @@ class PatchAD(NeuralDetector):
     def _torch_backend(self, witnesses: Sequence[Witness]) -> TorchBackend:
         return TorchBackend(cast("PatchADNet", self.net_), witnesses, self.device_)
 
-    def _folded(self, series: Sequence[FloatArray]) -> FloatArray:
+    def _folded(self, series: Sequence[FloatArray]) -> Scored:
         """Return the folded columns `(time, column)` of the newest rows of these series."""
-        folded: list[FloatArray] = []
+        folded: list[Scored] = []
         left = CALIBRATION_ROWS
         for values in reversed(series):
             if left >= self.window_:
                 stage = self._window_stage(explain=False)
-                folded.append(Scored.join([stage.push(values[-left:]), stage.flush()]).scores)
+                folded.extend([stage.push(values[-left:]), stage.flush()])
                 left -= len(values)
-        return np.concatenate(folded)
+        return Scored.join(folded)
 
     # -- score -----------------------------------------------------------------------------------------------------
 

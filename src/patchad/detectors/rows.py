@@ -13,7 +13,7 @@ from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.stages import Immediate, Scored, Stage
 from patchad.data.table import FloatArray
-from patchad.detectors.base import Detector
+from patchad.detectors.base import Detector, known_parts
 
 CHUNK_ROWS = 10_000
 """Rows that are scaled and scored together."""
@@ -69,8 +69,8 @@ class RowDetector(Detector):
         """Rows before a row that its score can depend on."""
         return self.reach
 
-    def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
-        known = [series.values[:tail] for series, tail in zip(train, tails, strict=True)]
+    def _fit(self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> None:
+        known = known_parts(train, held_out)
         self.scaler_ = ZScore.fit(known)
         self._learn(np.concatenate([self.scaler_(values) for values in known]))
 

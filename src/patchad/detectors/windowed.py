@@ -15,7 +15,7 @@ from patchad.data.series import Series
 from patchad.data.stages import Chain, Map, Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
 from patchad.data.windows import Block, Fold, WindowSampler, WindowStage, views
-from patchad.detectors.base import CHUNK_ROWS, Detector
+from patchad.detectors.base import CHUNK_ROWS, Detector, known_parts
 from patchad.errors import InputError
 
 STORED_WINDOWS = 20_000
@@ -125,15 +125,16 @@ class WindowDetector(Detector):
         """Describe the window that was chosen."""
         return str(self.window_)
 
-    def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:
-        known = [series.values[:tail] for series, tail in zip(train, tails, strict=True)]
+    def _fit(self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> None:
+        known = known_parts(train, held_out)
         # A held-out window may reach back into rows that were trained on; it is judged by its own end.
-        held_out = [
-            series.values[max(tail - self.window_, 0) :] if tail < len(series) else series.values[:0]
-            for series, tail in zip(train, tails, strict=True)
+        unknown = [
+            series.values[max(block.start - self.window_, 0) : block.stop]
+            for series, blocks in zip(train, held_out, strict=True)
+            for block in blocks
         ]
         self.scaler_ = self._scaler(known)
-        self._learn(known, [values for values in held_out if len(values) >= self.window_])
+        self._learn(known, [values for values in unknown if len(values) >= self.window_])
 
     def _scaled_windows(self, series: Sequence[FloatArray], most: int) -> FloatArray:
         """Take at most `most` windows evenly from these series, `stride` rows apart or more; scaled, `(b, t, c)`."""

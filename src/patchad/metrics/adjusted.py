@@ -1,6 +1,6 @@
-"""Point adjustment: one alarm inside an event counts as if the whole event had been found.
+"""Point adjustment: one alarm inside an event counts as if the whole event had been detected.
 
-These are reported because papers report them. A random score does very well on them; see ``docs/metrics.md``.
+These metrics are here because papers report them; random scores do very well on them, see ``docs/metrics.md``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from patchad.metrics.intervals import Intervals, intervals, overlaps, spread
 
 
 def point_adjust(*, labels: ArrayLike, alarms: ArrayLike) -> BoolArray:
-    """Alarms with every event that holds at least one alarm filled up.
-
-    The input is not changed.
+    """Return the alarms, extended to the whole of every event that contains an alarm.
 
     Examples
     --------
@@ -31,7 +29,7 @@ def point_adjust(*, labels: ArrayLike, alarms: ArrayLike) -> BoolArray:
 
 
 def pa_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """F1 of points after point adjustment; 0 without a hit.
+    """Return the point-wise F1 after point adjustment; 0 without a hit.
 
     Examples
     --------
@@ -42,9 +40,9 @@ def pa_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def pa_k_f1(*, labels: ArrayLike, alarms: ArrayLike, k: float = 20.0) -> float:
-    """F1 of points after PA%K (Kim et al., AAAI 2022): an event is filled up if more than ``k`` percent of it alarms.
+    """Return the point-wise F1 after PA%K (Kim et al., AAAI 2022).
 
-    ``k=0`` is point adjustment and ``k=100`` plain F1.
+    An event is adjusted if more than ``k`` percent of it alarms: ``k=0`` is point adjustment, ``k=100`` plain F1.
 
     Examples
     --------
@@ -61,9 +59,10 @@ def pa_k_f1(*, labels: ArrayLike, alarms: ArrayLike, k: float = 20.0) -> float:
 
 
 def oracle_pa_f1(*, labels: ArrayLike, scores: ArrayLike) -> float:
-    """Best point-adjusted F1 over all scores as thresholds, chosen with the labels; alarm where the score is higher.
+    """Return the best point-adjusted F1 over all thresholds, chosen from the labels.
 
-    0 where all scores are equal, since then no threshold raises an alarm.
+    Every score is a threshold, and a point alarms where its score is higher. 0 where all scores are equal, because then
+    no threshold raises an alarm.
 
     Raises
     ------
@@ -78,8 +77,8 @@ def oracle_pa_f1(*, labels: ArrayLike, scores: ArrayLike) -> float:
     truth, values = labels_and_scores(labels, scores)
     need_both_classes(truth, "oracle_pa_f1")
     events = intervals(truth)
-    # Lowering the threshold past one event's peak but not the next only adds false alarms. So the best thresholds lie
-    # just below a peak, where the normal points that alarm are those that score at least the peak.
+    # Between the peaks of two events a lower threshold only adds false alarms. So the best thresholds are just below a
+    # peak, where the normal points that alarm are those that score at least the peak.
     peaks = np.maximum.reduceat(np.where(truth, values, -np.inf), events.starts)
     order = np.argsort(-peaks, kind="stable")
     peaks, found = peaks[order], np.cumsum(events.lengths[order])
@@ -94,7 +93,7 @@ def oracle_pa_f1(*, labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def _hits(labels: BoolArray, alarms: BoolArray) -> tuple[Intervals, IntArray]:
-    """Labelled events, and the alarms inside each."""
+    """Return the labelled events and the number of alarms inside each."""
     events = intervals(labels)
     pairs = overlaps(labels, alarms, events, intervals(alarms))
     hits = np.bincount(pairs.events, weights=pairs.lengths, minlength=events.starts.size)

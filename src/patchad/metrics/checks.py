@@ -1,7 +1,7 @@
-"""What every metric asks of its inputs, checked once, here.
+"""Validation of the inputs of all metrics.
 
 Labels and alarms are masks (bool, or integers that are 0 or 1); scores are floats. The types are kept apart on
-purpose: a swapped argument is the commonest mistake in published evaluation code, and it never raises there.
+purpose: swapped arguments are the most common mistake in published evaluation code, where they raise no error.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ IntArray: TypeAlias = NDArray[np.signedinteger]
 
 
 def labels_and_alarms(labels: ArrayLike, alarms: ArrayLike) -> tuple[BoolArray, BoolArray]:
-    """Both masks as bool arrays of one length."""
+    """Return both masks as bool arrays of equal length."""
     checked = as_mask(labels, "labels"), as_mask(alarms, "alarms")
     _same_length(checked[0], checked[1], "alarms")
     return checked
 
 
 def labels_and_scores(labels: ArrayLike, scores: ArrayLike) -> tuple[BoolArray, FloatArray]:
-    """Labels as bool, scores as finite float64, of one length."""
+    """Return labels as bool and scores as finite float64, of equal length."""
     checked = as_mask(labels, "labels"), as_scores(scores)
     _same_length(checked[0], checked[1], "scores")
     return checked
 
 
 def as_mask(values: ArrayLike, name: str) -> BoolArray:
-    """Bool array ``(time,)`` from bools or 0/1 integers; a view where the input already is one."""
+    """Return bools or 0/1 integers as a bool array ``(time,)``; no copy if the input already is one."""
     array = _one_dimensional(values, name)
     if array.dtype.kind == "b":
         return array.astype(np.bool_, copy=False)
     if array.dtype.kind not in "iu":
         remedy = (
-            "scores go to scores="
+            "pass scores as scores="
             if name == "labels"
             else "compare the scores with a level first, as in scores > level"
         )
@@ -49,14 +49,14 @@ def as_mask(values: ArrayLike, name: str) -> BoolArray:
         )
     if array.min() < 0 or array.max() > 1:
         raise MetricError(
-            f"{name} must hold only 0 and 1, got integers from {array.min()} to {array.max()}; "
-            f"say which values are anomalous, as in {name} == {array.max()}"
+            f"{name} must contain only 0 and 1, got integers from {array.min()} to {array.max()}; "
+            f"compare with the anomalous value, as in {name} == {array.max()}"
         )
     return array.astype(np.bool_)
 
 
 def as_scores(values: ArrayLike) -> FloatArray:
-    """Finite float64 array ``(time,)``; a view where the input already is one."""
+    """Return a finite float64 array ``(time,)``; no copy if the input already is one."""
     array = _one_dimensional(values, "scores")
     if array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.min() >= 0 and array.max() <= 1):
         raise MetricError(
@@ -78,7 +78,7 @@ def as_scores(values: ArrayLike) -> FloatArray:
 
 
 def need_anomaly(labels: BoolArray, metric: str) -> None:
-    """Refuse labels without an anomaly, for which the metric has no value."""
+    """Refuse labels without an anomaly, for which the metric is undefined."""
     if not labels.any():
         raise MetricError(
             f"labels must mark at least one anomaly for {metric}, got {labels.size} normal points; "
@@ -87,7 +87,7 @@ def need_anomaly(labels: BoolArray, metric: str) -> None:
 
 
 def need_both_classes(labels: BoolArray, metric: str) -> None:
-    """Refuse labels of one kind only, for which the metric has no value."""
+    """Refuse all-normal and all-anomalous labels, for which the metric is undefined."""
     need_anomaly(labels, metric)
     if labels.all():
         raise MetricError(
@@ -97,7 +97,7 @@ def need_both_classes(labels: BoolArray, metric: str) -> None:
 
 
 def whole_number(value: int, name: str, least: int) -> int:
-    """Check an integer parameter that is at least ``least``."""
+    """Return an integer parameter, checked to be at least ``least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -108,7 +108,7 @@ def whole_number(value: int, name: str, least: int) -> int:
 
 
 def share(value: float, name: str, most: float = 1.0) -> float:
-    """Check a real parameter between 0 and ``most``."""
+    """Return a real parameter, checked to lie between 0 and ``most``."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -119,7 +119,7 @@ def share(value: float, name: str, most: float = 1.0) -> float:
 
 
 def with_headroom(scores: FloatArray) -> FloatArray:
-    """Scores whose differences cannot overflow: a quarter of them where they are near the largest float."""
+    """Return scores whose differences cannot overflow: divided by 4 if they are near the largest float."""
     if max(-scores.min(), scores.max()) > np.finfo(np.float64).max / 4:
         return scores / 4
     return scores
@@ -130,20 +130,20 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[np.generic]:
         array = np.asarray(values)
     except ValueError as error:
         raise MetricError(
-            f"{name} must be one row of numbers, got {type(values).__name__}: {error}; pass a 1-D array"
+            f"{name} must be a sequence of numbers, got {type(values).__name__}: {error}; pass a 1-D array"
         ) from None
     if array.ndim != 1:
         raise MetricError(
             f"{name} must have shape (time,), got {array.shape}; pass one series at a time, as in {name}[:, 0]"
         )
     if array.size == 0:
-        raise MetricError(f"{name} must hold at least one point, got none; leave this series out")
+        raise MetricError(f"{name} must have at least one point, got none; leave this series out")
     return array
 
 
 def _same_length(labels: BoolArray, other: NDArray[np.generic], name: str) -> None:
     if labels.size != other.size:
         raise MetricError(
-            f"labels and {name} must have one length, got {labels.size} and {other.size}; "
-            f"give the {name} of exactly the labelled rows"
+            f"labels and {name} must have equal length, got {labels.size} and {other.size}; "
+            f"pass the {name} of exactly the labelled rows"
         )

@@ -7,15 +7,16 @@ from numpy.typing import ArrayLike
 
 from patchad.metrics.checks import FloatArray, IntArray, labels_and_alarms, need_anomaly, share
 from patchad.metrics.intervals import intervals, overlaps
-from patchad.metrics.point import confusion
-from patchad.metrics.results import DetectionDelay, PrecisionRecallF1, harmonic
+from patchad.metrics.points import confusion
+from patchad.metrics.return_types import DetectionDelay, PrecisionRecallF1, harmonic
 
 
 def event_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Event-wise F1 (Sehili and Zhang, 2023): events found, against alarm runs that hit nothing and false alarms.
+    """Return the event-wise F1 (Sehili and Zhang, 2023).
 
-    Recall is the share of events with an alarm. Precision is the number of these over their sum with the alarm runs
-    that meet no event, times the share of normal points without an alarm. 0 where there is no event or no alarm.
+    Recall is the share of events with an alarm. Precision is the number of these events, divided by their number plus
+    that of the alarm runs that overlap no event, times the share of normal points without an alarm. 0 without an event
+    or without an alarm.
 
     Examples
     --------
@@ -27,15 +28,15 @@ def event_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
     pairs = overlaps(truth, raised, events, runs)
     if pairs.lengths.size == 0:
         return 0.0
-    found, idle = _distinct(pairs.events), runs.starts.size - _distinct(pairs.alarms)
+    detected, false_runs = _distinct(pairs.events), runs.starts.size - _distinct(pairs.alarms)
     counts = confusion(truth, raised)
     normal = counts.fp + counts.tn
-    quiet = counts.tn / normal if normal else 1.0
-    return harmonic(found / (found + idle) * quiet, found / events.starts.size)
+    specificity = counts.tn / normal if normal else 1.0
+    return harmonic(detected / (detected + false_runs) * specificity, detected / events.starts.size)
 
 
 def composite_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Harmonic mean of the precision of points and the share of events with an alarm (Garg et al., TNNLS 2021).
+    """Return the harmonic mean of point-wise precision and event-wise recall (Garg et al., TNNLS 2021).
 
     Examples
     --------
@@ -51,11 +52,11 @@ def composite_f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def range_based(*, labels: ArrayLike, alarms: ArrayLike, alpha: float = 0.2) -> PrecisionRecallF1:
-    """Range-based precision and recall (Tatbul et al., NeurIPS 2018), flat bias, one over the number of overlaps.
+    """Return range-based precision and recall (Tatbul et al., NeurIPS 2018), flat bias, reciprocal cardinality.
 
-    An event earns ``alpha`` for being met at all and the rest for the share of it that alarms, divided by the number
-    of alarm runs this share comes in. An alarm run earns the share of it that is anomalous, divided by the number of
-    events it meets. All zero without alarms.
+    An event earns ``alpha`` for being detected at all and the rest for the share of it that alarms, divided by the
+    number of overlapping alarm runs. An alarm run earns the share of it that is anomalous, divided by the number of
+    events it overlaps. All values are 0 without alarms.
 
     Raises
     ------
@@ -74,17 +75,17 @@ def range_based(*, labels: ArrayLike, alarms: ArrayLike, alpha: float = 0.2) -> 
         return PrecisionRecallF1(0.0, 0.0, 0.0)
     events, runs = intervals(truth), intervals(raised)
     pairs = overlaps(truth, raised, events, runs)
-    met = np.bincount(pairs.events, minlength=events.starts.size) > 0
+    detected = np.bincount(pairs.events, minlength=events.starts.size) > 0
     overlap = _reward(pairs.events, pairs.lengths, events.lengths)
-    recall = float(np.mean(bonus * met + (1.0 - bonus) * overlap))
+    recall = float(np.mean(bonus * detected + (1.0 - bonus) * overlap))
     precision = float(np.mean(_reward(pairs.alarms, pairs.lengths, runs.lengths)))
     return PrecisionRecallF1(precision, recall, harmonic(precision, recall))
 
 
 def detection_delay(*, labels: ArrayLike, alarms: ArrayLike) -> DetectionDelay:
-    """Rows from the start of each event to its first alarm inside it: mean and median over the events that have one.
+    """Return the mean and median number of rows from the start of a detected event to the first alarm inside it.
 
-    Alarms before an event do not count as early detections of it. Mean and median are NaN where no event was detected.
+    Alarms before an event do not count as early detections. Mean and median are NaN if no event is detected.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def _distinct(sorted_numbers: IntArray) -> int:
 
 
 def _reward(owners: IntArray, shared: IntArray, lengths: IntArray) -> FloatArray:
-    """Share of each interval that overlaps, over the number of its overlaps."""
+    """Return the share of each interval that overlaps, divided by its number of overlaps."""
     count = np.maximum(np.bincount(owners, minlength=lengths.size), 1)
     reward: FloatArray = np.bincount(owners, weights=shared, minlength=lengths.size) / lengths / count
     return reward

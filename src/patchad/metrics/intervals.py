@@ -1,4 +1,4 @@
-"""Masks as sorted, disjoint, half-open intervals, and how two such families overlap."""
+"""Masks as sorted, disjoint, half-open intervals, and their overlaps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Intervals(NamedTuple):
 
     @property
     def lengths(self) -> IntArray:
-        """Points in each interval."""
+        """Points per interval."""
         return self.stops - self.starts
 
 
 class Overlaps(NamedTuple):
-    """Pairs of an event and an alarm run that share points, in time order, so both index columns are sorted."""
+    """Pairs of an event and an alarm run that share points, in time order, so that both indices are sorted."""
 
     events: IntArray
     alarms: IntArray
@@ -30,7 +30,7 @@ class Overlaps(NamedTuple):
 
 
 def intervals(mask: BoolArray) -> Intervals:
-    """Maximal runs of true values.
+    """Return the maximal runs of true values.
 
     >>> intervals(np.array([True, True, False, True]))
     Intervals(starts=array([0, 3]), stops=array([2, 4]))
@@ -43,9 +43,9 @@ def intervals(mask: BoolArray) -> Intervals:
 
 
 def overlaps(labels: BoolArray, alarms: BoolArray, events: Intervals, runs: Intervals) -> Overlaps:
-    """Overlapping pairs of labelled events and alarm runs.
+    """Return the overlapping pairs of labelled events and alarm runs.
 
-    Two intervals share one interval, so the pairs are the runs of ``labels & alarms``: at most as many as there are
+    Two intervals overlap in one interval, so the pairs are the runs of ``labels & alarms``: no more than there are
     events and alarm runs together.
     """
     shared = intervals(labels & alarms)
@@ -57,7 +57,7 @@ def overlaps(labels: BoolArray, alarms: BoolArray, events: Intervals, runs: Inte
 
 
 def spread(starts: IntArray, lengths: IntArray) -> IntArray:
-    """Row numbers of all points of the intervals, one after another.
+    """Return the row numbers of all points of the intervals, concatenated.
 
     >>> spread(np.array([2, 7]), np.array([3, 1]))
     array([2, 3, 4, 7])

@@ -1,11 +1,11 @@
-"""Range-AUC and the volume under the surface (Paparrizos et al., VLDB 2022), exact and in time T log T.
+"""Range-AUC and the volume under the surface (Paparrizos et al., VLDB 2022), exact and in T log T time.
 
-Around every event the label falls off as ``sqrt(1 - d / window)`` up to a distance of half a window; a confusion
-matrix with these soft labels gives one curve per window, and VUS is the mean area over the windows 0, 1, ...,
-``window``. Three facts make it fast. The thresholds sort the points into few bins, so counts per bin replace passes
-over the series. Every weight is at least sqrt(1/2), so a point under two slopes has the label 1 whatever the
-distances, and a point under one slope is described by its distance alone. And from one half-width to the next, only
-the outermost points of the slopes change.
+Around every event the label decays as ``sqrt(1 - d / window)`` up to a distance of half a window; a confusion matrix
+with these soft labels yields one curve per window, and VUS is the mean area over the windows 0, 1, ..., ``window``.
+Three facts make it fast. The thresholds sort the points into few bins, so counts per bin replace passes over the
+series. Every weight is at least sqrt(1/2), so a point under two slopes has the label 1 whatever the distances, and a
+point under one slope is described by its distance alone. And from one half-width to the next, only the outermost points
+of the slopes change.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from patchad.metrics.checks import (
     whole_number,
 )
 from patchad.metrics.intervals import intervals
-from patchad.metrics.results import VUS
+from patchad.metrics.return_types import VUS
 from patchad.metrics.slopes import bins, coverage, found_shares
 
 
 class _Family(NamedTuple):
-    """Where the public implementations differ."""
+    """The differences between public implementations."""
 
     short_right: bool
     """The slope after an event is one point shorter than the slope before it."""
     joins_neighbours: bool
-    """Stretched events with no point between them count as one; otherwise only those that share a point do."""
+    """Widened events with no point between them are merged; otherwise only those that share a point."""
     hits_add_positives: bool
-    """Soft labels count as positives where they alarm; otherwise all of them count."""
+    """Soft labels count as positives only where they alarm."""
     trapezoid: bool
-    """The precision-recall area takes the mean of both ends of a step; otherwise the end with more alarms."""
+    """The precision-recall area uses trapezoids; otherwise the precision at the end with more alarms."""
 
 
 _VUS_FAMILIES = {
@@ -53,19 +53,19 @@ _RANGE_AUC_FAMILIES = {
 
 
 def vus(*, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds: int = 250, family: str = "opt") -> VUS:
-    """Volume under the range-aware ROC and precision-recall surfaces.
+    """Return the volumes under the range-aware ROC and precision-recall surfaces.
 
     Parameters
     ----------
     labels, scores
-        Ground truth and strangeness, one per point.
+        Ground truth and anomaly scores, one per point.
     window
-        The largest window; slopes reach half as far on either side of an event.
+        The largest window; slopes extend over half of it on either side of an event.
     thresholds
-        How many scores, evenly spaced by rank, serve as thresholds.
+        Number of thresholds: scores evenly spaced by rank.
     family
-        ``"opt"`` as TSB-AD and the ``vus`` package compute it, ``"legacy"`` as the code of 2022 that DCdetector and
-        PatchAD carry. The two give different numbers; name the family beside every result.
+        ``"opt"`` as in TSB-AD and the ``vus`` package, ``"legacy"`` as in the code of 2022 that DCdetector and PatchAD
+        include. The values differ; state the family with every result.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def vus(*, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds: 
 
     Notes
     -----
-    For n points the cost is n log n, plus ``window ** 2 * thresholds``.
+    The cost for n points is n log n, plus ``window ** 2 * thresholds``.
 
     Examples
     --------
@@ -93,10 +93,10 @@ def vus(*, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds: 
 def range_auc(
     *, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds: int = 250, family: str = "opt"
 ) -> VUS:
-    """Range-aware ROC and precision-recall areas for one window.
+    """Return the range-aware ROC and precision-recall areas for one window.
 
-    The parameters are those of `vus`. The family ``"opt"`` follows ``RangeAUC`` of the ``vus`` package, which is no
-    slice of its volume: it counts all soft labels as positives and takes trapezoids under the precision-recall curve.
+    The parameters are those of `vus`. The family ``"opt"`` follows ``RangeAUC`` of the ``vus`` package, which is not a
+    slice of its volume: it counts all soft labels as positives and uses trapezoids under the precision-recall curve.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def _choose(family: str, families: dict[str, _Family]) -> _Family:
 def _areas(
     labels: BoolArray, scores: FloatArray, windows: range, thresholds: int, rules: _Family
 ) -> Iterator[tuple[float, float]]:
-    """ROC and precision-recall area for each of the consecutive windows."""
+    """Yield the ROC and precision-recall areas for each of the consecutive windows."""
     events, binned = intervals(labels), bins(scores, thresholds)
     anomalous = int(events.lengths.sum())
     hard_hits = np.bincount(binned.of_point[labels], minlength=binned.size).cumsum()[:-1]
@@ -140,7 +140,7 @@ def _areas(
 
 
 def _under(tpr: FloatArray, fpr: FloatArray, precision: FloatArray, trapezoid: bool) -> tuple[float, float]:
-    """Areas under the ROC curve, closed with (0, 0) and (1, 1), and the precision-recall curve, opened with (0, 1)."""
+    """Return the areas under the ROC curve, from (0, 0) to (1, 1), and the precision-recall curve, from (0, 1)."""
     rise = np.diff(tpr, prepend=0.0)
     if trapezoid:
         precision = (precision + np.concatenate([[1.0], precision[:-1]])) / 2.0

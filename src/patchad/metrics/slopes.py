@@ -1,6 +1,6 @@
-"""Soft labels around events, counted per threshold instead of per point: the machinery of `patchad.metrics.ranges`.
+"""Soft labels around events, counted per threshold instead of per point, for `patchad.metrics.ranges`.
 
-Half-widths are visited in turn, 0, 1, 2, ..., because each differs from the one before in little.
+Half-widths are visited in the order 0, 1, 2, ..., because each differs little from the one before.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from patchad.metrics.intervals import Intervals, spread
 
 
 class Bins(NamedTuple):
-    """Points sorted by the highest threshold they reach: bin 0 reaches all, the last bin, past the thresholds, none."""
+    """Points grouped by the highest threshold they reach: bin 0 reaches all, the extra last bin none."""
 
     of_point: IntArray  # (time,)
     alarms: IntArray  # (threshold,), points that reach it
 
     @property
     def size(self) -> int:
-        """Thresholds, and one for the points that reach none."""
+        """Number of bins: one per threshold, and one for the points that reach none."""
         return self.alarms.size + 1
 
 
@@ -33,11 +33,11 @@ class Coverage(NamedTuple):
     twice: FloatArray  # (bin,), points under two or more
 
     def soft_labels(self, window: int) -> FloatArray:
-        """Sum of soft labels in each bin, for a window of this half-width."""
+        """Return the sum of soft labels in each bin, for a window of this half-width."""
         if self.once.shape[0] == 1:
             return self.twice
         distances = np.arange(1, self.once.shape[0])
-        # Each slope weighs at least sqrt(1/2): two add up to more than 1, at which soft labels are clipped.
+        # Each slope weighs at least sqrt(1/2), so two sum to more than 1, where soft labels are clipped.
         soft: FloatArray = np.sqrt(1.0 - distances / window) @ self.once[1:] + self.twice
         return soft
 
@@ -52,7 +52,7 @@ class _Near(NamedTuple):
 
 
 def bins(scores: FloatArray, thresholds: int) -> Bins:
-    """Bins for thresholds that are scores evenly spaced by rank, the highest first.
+    """Return the bins for thresholds that are scores evenly spaced by rank, highest first.
 
     >>> bins(np.array([0.1, 0.9, 0.5, 0.5]), thresholds=2)
     Bins(of_point=array([1, 0, 1, 1], dtype=int32), alarms=array([1, 4]))
@@ -68,9 +68,9 @@ def bins(scores: FloatArray, thresholds: int) -> Bins:
 
 
 def found_shares(binned: Bins, events: Intervals, widest: int, *, lag: int, touching: int) -> Iterator[FloatArray]:
-    """Share of stretched events that hold an alarm, per threshold, for half-widths 0 to ``widest``.
+    """Yield the share of widened events with an alarm at each threshold, for half-widths 0 to ``widest``.
 
-    Stretched events that meet are one from then on, and only n / h of half-width h fit into n points: all half-widths
+    Widened events that meet are merged for good, and only n / h of half-width h fit into n points, so all half-widths
     together cost n log n, however many events there are.
 
     Parameters
@@ -80,15 +80,15 @@ def found_shares(binned: Bins, events: Intervals, widest: int, *, lag: int, touc
     lag
         Points by which the slope after an event is shorter than the one before it.
     touching
-        1 if stretched events join when no point lies between them, 0 if they have to share a point.
+        1 if widened events merge when no point is between them, 0 if they must share a point.
     """
     end = binned.of_point.size - 1
     first, last = events.starts, events.stops - 1
-    # Best bin inside each event; for one that touches the end without its last point, which the first round adds.
+    # Best bin inside each event; of an event at the end without its last point, which the first iteration adds.
     best = np.minimum.reduceat(binned.of_point, np.column_stack([first, np.minimum(last + 1, end)]).ravel())[::2]
     for half in range(widest + 1):
         after = max(half - lag, 0)
-        # A point past either end of the series is replaced by the end itself, which was met before.
+        # A point beyond either end of the series is replaced by the end itself, which is already included.
         np.minimum(best, binned.of_point[np.maximum(first - half, 0)], out=best)
         np.minimum(best, binned.of_point[np.minimum(last + after, end)], out=best)
         apart = first[1:] - last[:-1] > half + after + touching
@@ -100,7 +100,7 @@ def found_shares(binned: Bins, events: Intervals, widest: int, *, lag: int, touc
 
 
 def coverage(binned: Bins, events: Intervals, widest: int, *, lag: int) -> Iterator[Coverage]:
-    """Points under slopes for half-widths 0 to ``widest``; every item is only valid until the next is asked for."""
+    """Yield the points under slopes for half-widths 0 to ``widest``; each item is valid only until the next."""
     reach = min(widest, binned.of_point.size)
     near = _near(binned, events, reach, lag)
     width = binned.size
@@ -119,12 +119,12 @@ def coverage(binned: Bins, events: Intervals, widest: int, *, lag: int) -> Itera
 
 
 def _near(binned: Bins, events: Intervals, reach: int, lag: int) -> _Near:
-    """Points that some slope reaches within ``reach``."""
+    """Return the points that some slope reaches within ``reach``."""
     size = binned.of_point.size
     kind: type[np.signedinteger] = np.int32 if size < 2**28 else np.int64
     far = 2 * (size + reach)
-    # Row g holds what surrounds the gap before event g: the two events that end before it and the two that start
-    # after it.
+    # Row g describes the surroundings of the gap before event g: the two events that end before it and the two that
+    # start after it.
     lasts: IntArray = np.concatenate([[-far, -far], events.stops - 1]).astype(kind)
     starts: IntArray = np.concatenate([events.starts, [far, far]]).astype(kind)
     begin, end = np.maximum(lasts[1:] + 1, 0), np.minimum(starts[:-1], size)
@@ -143,7 +143,7 @@ def _near(binned: Bins, events: Intervals, reach: int, lag: int) -> _Near:
 
 
 def _grouped(keys: IntArray, values: IntArray, most: int) -> list[IntArray]:
-    """Values split by key, for the keys 0 to ``most``."""
+    """Split values by key, for the keys 0 to ``most``."""
     narrow = keys.astype(np.uint16) if most < 2**16 else keys
     ends = np.bincount(keys, minlength=most + 1).cumsum()
     return np.split(values[np.argsort(narrow, kind="stable")], ends[:-1])

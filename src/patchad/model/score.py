@@ -46,11 +46,13 @@ class ScoreRule:
     emphasis: float = EMPHASIS
     scale: TailScale | None = None
     """Of the folded columns, (column,); learned last."""
+    local_scale: TailScale | None = None
+    """Of the columns of the least strange window, (column,), where windows are averaged."""
 
-    def with_scale(self, folded: FloatArray) -> Self:
+    def with_scale(self, folded: Scored) -> Self:
         """Learn the scale of each column from folded held-out rows, `(time, column)`."""
-        floor = np.maximum(COLUMN_FLOOR * np.abs(np.median(folded, axis=0)), 1e-6)
-        return replace(self, scale=TailScale.fit(folded, floor))
+        local = None if folded.local is None else _column_scale(folded.local)
+        return replace(self, scale=_column_scale(folded.scores), local_scale=local)
 
     def needed(self, *, explain: bool) -> tuple[str, ...]:
         """Return the witnesses that have to be observed: those of the score, and those of the attribution."""
@@ -80,6 +82,11 @@ class ScoreRule:
         return replace(self, witnesses=tuple(one for one in self.witnesses if one.name not in names))
 
 
+def _column_scale(folded: FloatArray) -> TailScale:
+    floor = np.maximum(COLUMN_FLOOR * np.abs(np.median(folded, axis=0)), 1e-6)
+    return TailScale.fit(folded, floor)
+
+
 class Fusion(Immediate):
     """Combine folded columns into the fused score, row by row.
 
@@ -90,7 +97,7 @@ class Fusion(Immediate):
     def __init__(self, rule: ScoreRule) -> None:
         if rule.scale is None:
             raise ValueError("the rule has no scale of its columns yet")
-        self._scale, self._emphasis = rule.scale, rule.emphasis
+        self._scale, self._local_scale, self._emphasis = rule.scale, rule.local_scale, rule.emphasis
         self._lasting = RollingMedian(rule.adapt) if rule.adapt else None
 
     def push(self, rows: Scored) -> Scored:
@@ -98,11 +105,18 @@ class Fusion(Immediate):
         if not len(rows):
             return Scored(np.empty(0), rows.attribution)
         columns = self._scale(rows.scores)
+        unadapted = self._combined(columns)
+        scores = unadapted
         if self._lasting is not None:
-            columns = columns - lasting(self._lasting.push(columns))
-        columns.sort(axis=1)
-        strongest = columns[:, -STRONGEST:].mean(axis=1)
-        return Scored(np.sign(strongest) * np.abs(strongest) ** self._emphasis, rows.attribution)
+            scores = self._combined(columns - lasting(self._lasting.push(columns)))
+        local = rows.local
+        if local is not None and self._local_scale is not None:
+            local = self._combined(self._local_scale(local))
+        return Scored(scores, rows.attribution, local, unadapted)
+
+    def _combined(self, columns: FloatArray) -> FloatArray:
+        strongest = np.sort(columns, axis=1)[:, -STRONGEST:].mean(axis=1)
+        return np.asarray(np.sign(strongest) * np.abs(strongest) ** self._emphasis)
 
 
 class RollingMedian:

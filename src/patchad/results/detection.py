@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ MOST_DRAWN_ROWS = 600
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A maximal run of alarms, half-open: rows `start` to `stop - 1`."""
+    """Rows `start` to `stop - 1` that belong together and need attention."""
 
     start: int
     stop: int
@@ -30,18 +30,27 @@ class Event:
     """The row with the highest score."""
     peak_score: float
     severity: float
-    """0 to 100: 0 is as strange as the strangest row of held-out train, 50 twice as far from usual, 90 ten times."""
+    """0 to 100, by height over the level, length and number of channels; see `patchad.alarms.severity`."""
     channels: tuple[tuple[str, float], ...]
     """Names with their shares of the blame, most responsible first."""
     start_time: np.generic | None = None
     stop_time: np.generic | None = None
     """Time of the event's last row."""
+    kind: Literal["anomaly", "stuck", "missing", "range", "regime"] = "anomaly"
+    repeats: int = 0
+    """Like events that followed, and are not listed themselves."""
+    id: str = ""
+    """Hash of series, kind and opening row: the same in batch, stream and shards."""
+
+    def timed(self, index: NDArray[np.generic]) -> Event:
+        """Return the event with the times of its first and last row."""
+        return replace(self, start_time=index[self.start], stop_time=index[self.stop - 1])
 
     def __len__(self) -> int:
         return self.stop - self.start
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON knows them; times in ISO 8601."""
+        """Return the fields as JSON knows them; times in ISO 8601."""
         fields = asdict(self)
         fields["channels"] = [[name, round(share, 4)] for name, share in self.channels]
         for name in ("start_time", "stop_time"):
@@ -71,9 +80,9 @@ class Detection:
     scores: FloatArray
     """(time,), higher is stranger; NaN where a row could not be scored."""
     levels: FloatArray
-    """(time,), what each score is held to."""
+    """(time,), the opening level of each row."""
     alarms: BoolArray
-    """(time,), score over level."""
+    """(time,), inside an event; of a regime, before it was recognised."""
     events: tuple[Event, ...]
     channels: tuple[str, ...]
     index: NDArray[np.generic] | None

@@ -1,4 +1,4 @@
-"""The tail of scores: the peaks that make it, and the generalised Pareto distribution that they follow."""
+"""The tail of scores: declustered maxima, and the generalised Pareto distribution that they follow."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from scipy.optimize import minimize_scalar
 from patchad.data.table import FloatArray
 
 
-def highest_of_each_rise(scores: FloatArray, start: float, apart: int) -> FloatArray:
-    """Give the highest score of each rise over a start; at least `apart` rows lie between two rises.
+def cluster_maxima(scores: FloatArray, start: float, apart: int) -> FloatArray:
+    """Return the highest score of each cluster over a start; clusters are more than `apart` rows apart.
 
     Examples
     --------
-    >>> highest_of_each_rise(np.array([0.0, 2.0, 3.0, 0.0, 2.5, 0.0, 0.0, 4.0]), 1.0, apart=2).tolist()
+    >>> cluster_maxima(np.array([0.0, 2.0, 3.0, 0.0, 2.5, 0.0, 0.0, 4.0]), 1.0, apart=2).tolist()
     [3.0, 4.0]
     """
     over = np.flatnonzero(scores > start)
@@ -37,7 +37,7 @@ def fit_pareto(excess: FloatArray) -> tuple[float, float]:
 
     Returns
     -------
-    shape, scale
+    Shape and scale.
 
     Examples
     --------

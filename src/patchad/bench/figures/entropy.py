@@ -21,7 +21,7 @@ from patchad.bench.figures.nets import OBJECTIVES, PATCH_SETS, ROWS, WINDOW, loo
 from patchad.bench.figures.plan import Frame, Options
 from patchad.data.table import FloatArray
 from patchad.data.windows import views
-from patchad.datasets.simulated import one_channel
+from patchad.datasets.synthetic import one_channel
 from patchad.detectors.patchad import PatchAD
 from patchad.model.net import ScaleOutput
 from patchad.model.training import Progress

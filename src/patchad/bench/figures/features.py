@@ -13,7 +13,7 @@ from patchad.bench.figures.nets import CASE_PATCHES, OBJECTIVES, PATCH_SETS, ROW
 from patchad.bench.figures.plan import Frame, Options
 from patchad.data.table import FloatArray
 from patchad.data.windows import views
-from patchad.datasets.simulated import one_channel
+from patchad.datasets.synthetic import one_channel
 from patchad.results.detection import alarm_runs
 
 if TYPE_CHECKING:

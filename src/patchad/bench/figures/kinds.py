@@ -15,7 +15,7 @@ from patchad.bench.figures.nets import ROWS, light_net, paper_net
 from patchad.bench.figures.plan import Frame, Options
 from patchad.data.table import FloatArray
 from patchad.datasets.entity import Entity
-from patchad.datasets.simulated import KINDS, one_channel
+from patchad.datasets.synthetic import KINDS, one_channel
 from patchad.detectors.base import Detector
 from patchad.detectors.registry import make
 from patchad.results.detection import alarm_runs

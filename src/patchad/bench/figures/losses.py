@@ -14,7 +14,7 @@ from patchad.bench.figures.entropy import softmax_entropy
 from patchad.bench.figures.nets import OBJECTIVES, look, paper_net
 from patchad.bench.figures.plan import Frame, Options
 from patchad.data.windows import views
-from patchad.datasets.simulated import simulate
+from patchad.datasets.synthetic import generate
 from patchad.model.distances import DISTANCES
 from patchad.model.loss import ObjectiveConfig, loss
 from patchad.model.training import Progress
@@ -57,7 +57,7 @@ def parts_of_loss(detector: PatchAD, windows: Any) -> dict[str, float]:
 
 def table(options: Options) -> Frame:
     """Give the parts of the loss on held-back windows of the simulated plant, every few steps of training."""
-    entity = simulate("plant")[0]
+    entity = generate("plant")[0]
     values = entity.train[:, :CHANNELS]
     train, unseen = values[: options.amount(3000, 300)], views(values[3000:], 105)[::30]
     rows: list[dict[str, Any]] = []

@@ -38,7 +38,7 @@ class RandomScore(Detector):
         """Nothing is learned."""
         return 0
 
-    def _fit(self, train: Sequence[Series], tails: Sequence[int]) -> None:  # noqa: ARG002 - nothing to learn
+    def _fit(self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> None:  # noqa: ARG002 - nothing to learn
         self.seed_ = self._seed()
 
     @property

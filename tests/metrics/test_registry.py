@@ -1,7 +1,9 @@
-"""`evaluate` gives what the functions give, under the documented keys; its cost stays within what was promised."""
+"""`evaluate` returns the values of the functions under the documented keys, within the promised time and memory."""
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 import re
 import time
 import tracemalloc
@@ -10,11 +12,21 @@ import numpy as np
 import pytest
 
 from patchad import metrics
+from patchad.metrics.registry import ALARM_METRICS, SCORE_METRICS
 
 RNG = np.random.default_rng(5)
 LABELS = np.repeat(RNG.random(40) < 0.2, 8)
 SCORES = RNG.random(LABELS.size) + 0.5 * LABELS * RNG.random(LABELS.size)
 ALARMS = SCORES > 0.9
+
+
+def test_no_function_shadows_a_module():
+    assert not [name for name in metrics.__all__ if importlib.util.find_spec(f"patchad.metrics.{name}")]
+
+
+def test_every_metric_is_registered():
+    functions = {name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name))}
+    assert {*SCORE_METRICS, *ALARM_METRICS} == functions - {"evaluate", "evaluate_random", "point_adjust"}
 
 
 def test_keys_are_those_of_the_docstring():
@@ -39,7 +51,7 @@ def test_values_are_those_of_the_functions():
     assert values["pa_k20_f1"] == metrics.pa_k_f1(labels=LABELS, alarms=ALARMS, k=20)
 
 
-def test_without_alarms_only_scores_are_judged():
+def test_without_alarms_only_metrics_of_scores_are_computed():
     values = metrics.evaluate(labels=LABELS, scores=SCORES)
     assert "roc_auc" in values
     assert not {"f1", "pa_f1", "affiliation_f1"} & set(values)
@@ -50,7 +62,7 @@ def test_chosen_metrics_only():
     assert list(metrics.evaluate(labels=LABELS, scores=SCORES, metrics="pate")) == ["pate"]
 
 
-def test_random_scores_are_seeded_and_alarm_as_often():
+def test_random_scores_are_seeded_and_raise_as_many_alarms():
     one = metrics.evaluate_random(labels=LABELS, alarms=ALARMS, seed=3)
     assert one == pytest.approx(metrics.evaluate_random(labels=LABELS, alarms=ALARMS, seed=3), nan_ok=True)
     assert one["roc_auc"] != metrics.evaluate_random(labels=LABELS, alarms=ALARMS, seed=4)["roc_auc"]
@@ -59,7 +71,7 @@ def test_random_scores_are_seeded_and_alarm_as_often():
     assert hits / one["precision"] == pytest.approx(share * LABELS.size)
 
 
-def test_point_adjustment_flatters_a_random_score_and_others_do_not():
+def test_point_adjustment_flatters_random_scores_and_others_do_not():
     labels = np.zeros(20_000, bool)
     labels[3_000:3_600] = labels[9_000:9_800] = labels[15_000:15_700] = True
     values = metrics.evaluate_random(labels=labels)
@@ -102,7 +114,7 @@ def test_cost_of_a_long_series(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_within_ten_times_the_input(kind):
+def test_peak_memory_within_ten_times_the_input(kind):
     labels, scores = big(100_000, kind)
     alarms = scores > 0.7
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Sheets with a header somewhere in their first rows: csv and xlsx to names, float32 values and label words."""
+"""Read csv and xlsx sheets whose header is somewhere in the first rows."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from patchad.errors import InputError, MissingExtraError
 
 _log = logging.getLogger(__name__)
 
-_HEADER_ROWS = 25  # the header is searched in this many first rows
-_CHUNK_ROWS = 100_000  # a sheet of 1.2 million rows and 130 columns is held once, as float32
+_HEADER_ROWS = 25  # the header must be among these
+_CHUNK_ROWS = 100_000  # so that 1.2 million rows of 130 columns are in RAM only once, as float32
 _NOT_CHANNELS = re.compile(r"row|date|time|timestamp|unnamed: \d+|nan|none|", re.IGNORECASE)
 _HEADER_CELLS = frozenset({"timestamp", "normal/attack", "row", "date"})
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The channels of a sheet and, where it has one, its label column."""
+    """The channels of a sheet and its label column, if any."""
 
     channels: tuple[str, ...]
-    values: NDArray[np.float32]  # (time, channel), NaN where the sheet holds no number
+    values: NDArray[np.float32]  # (time, channel), NaN where a cell is not a number
     labels: tuple[str, ...] | None  # (time,), as written
 
 
 def read_sheet(path: Path) -> Sheet:
-    """Read a csv or xlsx file of a control system.
+    """Read a csv or xlsx file exported from a control system.
 
-    Rows above the header are skipped. A column whose name speaks of attacks is the label; row numbers, dates and
-    times are left out; of a name that is a path only the last part is kept. Rows without any number are dropped.
+    Rows above the header are skipped. A column whose name contains "attack" is the label; row numbers, dates and times
+    are dropped; channel names that are paths are cut to their last component. Rows without any number are dropped.
     """
     values: list[NDArray[np.float32]] = []
     labels: list[str] = []
@@ -52,28 +52,28 @@ def read_sheet(path: Path) -> Sheet:
         if label is not None:
             labels.extend(str(word) for word in frame.loc[kept, label])
     if not channels or not sum(map(len, values)):
-        raise InputError(f"{path} has no rows of channels below its header; copy or download it again")
+        raise InputError(f"{path} has no rows of numbers below its header; copy or download it again")
     return Sheet(tuple(channels), np.concatenate(values), None if label is None else tuple(labels))
 
 
 def aligned(train: Sheet, test: Sheet, where: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Bring two sheets to train's channels, without those that are empty in train, and fill their gaps."""
+    """Return the values of both sheets in the order of train's channels, without those empty in train, gaps filled."""
     missing = [name for name in train.channels if name not in test.channels]
     if missing:
         raise InputError(
             f"{where}: the test file lacks the channels {missing[:5]} of the train file; "
-            "take both files from one release"
+            "use both files of the same release"
         )
     full = [i for i in range(len(train.channels)) if not np.isnan(train.values[:, i]).all()]
     empty = [name for i, name in enumerate(train.channels) if i not in set(full)]
     if empty:
-        _log.info("%s: channels without a number in train are left out: %s", where, ", ".join(empty))
+        _log.info("%s: channels without any number in train are dropped: %s", where, ", ".join(empty))
     order = [test.channels.index(train.channels[i]) for i in full]
     return fill_forward(train.values[:, full]), fill_forward(test.values[:, order])
 
 
 def fill_forward(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Repeat the last number of a channel over its gaps; a gap at the start becomes 0.
+    """Fill gaps with the last value of their channel, or 0 at the start.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def fill_forward(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def read_csv(path: Path, **options: Any) -> Any:
-    """Read a csv file with pandas; a broken file raises `InputError`."""
+    """Read a csv file with pandas; raise `InputError` if it is malformed."""
     import pandas as pd
 
     try:
@@ -153,9 +153,9 @@ def _header_row(rows: Sequence[Sequence[object]], path: Path) -> int:
     if not marked:
         raise InputError(
             f"{path} has no header in its first {_HEADER_ROWS} rows; "
-            f"a row with one of {sorted(_HEADER_CELLS)} is needed"
+            f"a row with a cell out of {sorted(_HEADER_CELLS)} is needed"
         )
-    # A preamble may speak of dates too, in short rows.
+    # A preamble may mention dates too, in shorter rows.
     return max(marked, key=lambda number: sum(cell not in (None, "") for cell in rows[number]))
 
 
@@ -180,7 +180,7 @@ def _parsed(column: Any, name: str) -> Any:
 
     cells = column.dropna().astype(str).str.strip().str.replace(",", ".")  # 2,5 is 2.5
     numbers = pd.to_numeric(cells, errors="coerce")
-    words = cells[numbers.isna() & (cells != "")]
-    if len(words):
-        _log.warning("%s: %d cells hold words like %r and count as missing", name, len(words), words.iloc[0])
+    text = cells[numbers.isna() & (cells != "")]
+    if len(text):
+        _log.warning("%s: %d cells with text like %r are treated as missing", name, len(text), text.iloc[0])
     return numbers.reindex(column.index)

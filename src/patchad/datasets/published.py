@@ -1,51 +1,53 @@
-"""What was read, beside what is published."""
+"""Loaded entities compared with the published sizes of their dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchad.datasets.catalogue import Dataset
+from patchad.datasets.dataset import Dataset
 from patchad.datasets.entity import Entity
 
 RATIO_TOLERANCE = 0.1
-"""Percentage points by which ratios may differ unremarked; publications round."""
+"""Percentage points by which anomaly ratios may differ, because publications round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One figure that is not as published."""
+    """One figure that differs from the published one."""
 
     what: str
     published: float
     found: float
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return the difference in words."""
         return f"{self.what} {self.found:,} instead of {self.published:,}"
 
 
-def compare(dataset: Dataset, entities: Sequence[Entity], *, every: int = 1) -> tuple[Difference, ...]:
-    """Compare entities with the published sizes of their dataset.
+def differences_from_published(
+    dataset: Dataset, entities: Sequence[Entity], *, every: int = 1
+) -> tuple[Difference, ...]:
+    """List the figures of loaded entities that differ from the published ones.
 
     Parameters
     ----------
     dataset
-        A row of the catalogue.
+        The dataset they belong to.
     entities
-        What was read; one entity with the dataset's name counts as all of them joined.
+        The loaded entities; a single entity with the dataset's name counts as all of them joined.
     every
-        The thinning they were read with. Rows of single entities are rounded up by it, so that a list of entities may
-        have a few more.
+        The thinning they were loaded with. Each entity's rows are rounded up, so several entities may have a few
+        more rows than the published total thinned.
 
     Examples
     --------
     >>> from patchad.datasets.catalogue import lookup
     >>> import numpy as np
-    >>> entity = Entity("PSM", np.zeros((132481, 25)), np.zeros((87841, 24 + 1)), np.arange(87841) < 24382)
-    >>> compare(lookup("PSM"), [entity])
+    >>> entity = Entity("PSM", np.zeros((132481, 25)), np.zeros((87841, 25)), np.arange(87841) < 24382)
+    >>> differences_from_published(lookup("PSM"), [entity])
     ()
-    >>> [str(difference) for difference in compare(lookup("PSM"), [entity.thinned(2)], every=1)]
+    >>> [str(difference) for difference in differences_from_published(lookup("PSM"), [entity.thinned(2)])]
     ['train rows 66,241 instead of 132,481', 'test rows 43,921 instead of 87,841']
     """
     size = dataset.size

@@ -1,4 +1,4 @@
-"""What metrics with more than one number return."""
+"""Named tuples that metrics with several values return."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class PrecisionRecallF1(NamedTuple):
 
 
 class VUS(NamedTuple):
-    """Areas, or volumes, under the range-aware ROC and precision-recall curves."""
+    """Areas or volumes under the range-aware ROC and precision-recall curves."""
 
     roc: float
     pr: float
 
 
 class DetectionDelay(NamedTuple):
-    """Rows from the start of an event to its first alarm, over the detected events, and how many events were missed."""
+    """Rows from the start of a detected event to its first alarm, and the numbers of events detected and missed."""
 
     mean: float
     median: float
@@ -30,7 +30,7 @@ class DetectionDelay(NamedTuple):
 
 
 def harmonic(precision: float, recall: float) -> float:
-    """Harmonic mean, 0 where both are 0.
+    """Return the harmonic mean; 0 if both are 0.
 
     >>> harmonic(0.5, 1.0)
     0.6666666666666666

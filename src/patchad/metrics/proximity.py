@@ -1,9 +1,8 @@
 """PATE, proximity-aware time-series evaluation (Ghorbani, Reinders and Tax, KDD 2024), without a loop over points.
 
-Alarms in the buffer before or after an event count in part, the less the farther away they are; alarms in the buffer
-before an event only do if the event itself is found. Missed points of an event that was found count less the later
-they are. The buffers decide which alarms count as hits, the misses do not depend on them: so the misses are counted
-once per threshold.
+Alarms in the buffers before and after an event are weighted by proximity; those before it count only if the event
+itself is detected. Missed points of a detected event weigh less the later they are. The misses do not depend on the
+buffers, so they are counted once per threshold.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ _ROUNDING = 1e-12  # recalls closer than this are equal
 
 
 def pate(*, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds: int = 250) -> float:
-    """Area under the proximity-aware precision-recall curve, the mean over early and late buffers of 0 and ``window``.
+    """Return the area under the proximity-aware precision-recall curve; 0 without anomalies.
 
-    It is 0 where no point is anomalous.
+    It is averaged over buffers of 0 and ``window`` points on either side of the events.
 
     Parameters
     ----------
     labels, scores
-        Ground truth and strangeness, one per point.
+        Ground truth and anomaly scores, one per point.
     window
-        Points of the buffer before and of the buffer after an event.
+        Points in the buffer before an event, and in the buffer after it.
     thresholds
-        How many percentiles of the distinct useful scores serve as thresholds.
+        Number of thresholds: evenly spaced percentiles of the distinct scores at which the ROC curve can turn.
 
     Examples
     --------
@@ -60,7 +59,7 @@ def pate(*, labels: ArrayLike, scores: ArrayLike, window: int = 100, thresholds:
 
 
 def _levels(labels: BoolArray, scores: FloatArray, count: int) -> FloatArray:
-    """Percentiles, the highest first, of the distinct scores at which the ROC curve can turn."""
+    """Return percentiles, highest first, of the distinct scores at which the ROC curve can turn."""
     distinct = np.unique(scores)
     useful = np.zeros(distinct.size, np.bool_)
     anomalous = np.searchsorted(distinct, scores[labels])
@@ -72,7 +71,7 @@ def _levels(labels: BoolArray, scores: FloatArray, count: int) -> FloatArray:
 
 
 def _near_hits(bins: IntArray, events: Intervals, best: IntArray, early: int, late: int, n_levels: int) -> FloatArray:
-    """Weights of the alarms in buffers, at every threshold."""
+    """Return the total weight of the alarms in buffers at every threshold."""
     ends = np.minimum(events.stops + late, np.append(events.starts[1:], bins.size))
     begins = np.maximum(events.starts - early, np.concatenate([[0], ends[:-1]]))
     centre = (events.starts + events.stops - 1) / 2.0
@@ -84,20 +83,20 @@ def _near_hits(bins: IntArray, events: Intervals, best: IntArray, early: int, la
         counts = stop - start
         rows, event = spread(start, counts), np.repeat(np.arange(counts.size), counts)
         weight = 1.0 - (rows - centre[event]) / (farthest - centre)[event]
-        # An early alarm counts from the threshold on at which its event is found.
+        # An early alarm counts from the threshold at which its event is detected.
         bin_of = np.maximum(bins[rows], best[event]) if is_early else bins[rows]
         weights += np.bincount(bin_of, weights=weight, minlength=n_levels + 1)
     return weights[:-1].cumsum()
 
 
 def _missed(bins: IntArray, lengths: IntArray, n_levels: int) -> FloatArray:
-    """Weighted misses at every threshold, from the bins of the anomalous points, event after event.
+    """Return the weighted misses at every threshold, from the bins of the anomalous points in time order.
 
-    A miss weighs 1, less a relief that its event earns once it is found. Only the events with new alarms can change
-    theirs, so many short events cost no more than a few long ones.
+    A miss weighs 1, minus a relief if its event is detected. Only events with new alarms can change their relief, so
+    many short events cost no more than a few long ones.
     """
     silent = bins.size - np.bincount(bins, minlength=n_levels + 1)[:-1].cumsum()
-    # The first two points of an event and the point after a first run earn no relief: shorter events never do.
+    # The first two points of an event and the point after its first run get no relief, so shorter events never do.
     long = lengths > 2
     bins, lengths = bins[np.repeat(long, lengths)], lengths[long]
     offsets = np.cumsum(lengths) - lengths
@@ -116,10 +115,10 @@ def _missed(bins: IntArray, lengths: IntArray, n_levels: int) -> FloatArray:
 
 
 def _relief(silent: BoolArray, lengths: IntArray) -> FloatArray:
-    """Relief for the misses of each event, all of them found, given which of their points have no alarm.
+    """Return the relief of each event, all of them detected, given which of their points have no alarm.
 
-    The first run of alarms in an event, of length r, decides: misses at positions up to r weigh 1, those beyond less,
-    by the sum of their distances to the positions 0 to r, over the sum of all distances to the last position.
+    It depends on the length r of the first run of alarms: misses at positions up to r weigh 1, later ones less by the
+    sum of their distances to the positions 0 to r, divided by the sum of all distances to the last position.
     """
     stops = np.cumsum(lengths)
     starts = stops - lengths
@@ -136,7 +135,7 @@ def _relief(silent: BoolArray, lengths: IntArray) -> FloatArray:
 
 
 def _area(hits: FloatArray, missed: FloatArray, alarms: IntArray) -> float:
-    """Trapezoids under the curve, leaving out the thresholds at which recall falls."""
+    """Return the trapezoidal area under the curve without the thresholds at which recall falls."""
     relevant = hits + missed
     recall = np.concatenate([[0.0], np.divide(hits, relevant, out=np.zeros_like(hits), where=relevant > 0)])
     precision = np.concatenate([[1.0], np.divide(hits, alarms, out=np.zeros_like(hits), where=alarms > 0)])

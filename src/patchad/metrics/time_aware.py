@@ -1,4 +1,4 @@
-"""eTaPR, enhanced time-series-aware precision and recall (Hwang et al., SAC 2022), without its matrix of all pairs."""
+"""eTaPR, enhanced time-series-aware precision and recall (Hwang et al., SAC 2022), without the matrix of all pairs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from numpy.typing import ArrayLike
 
 from patchad.metrics.checks import FloatArray, IntArray, labels_and_alarms, need_anomaly, share
 from patchad.metrics.intervals import intervals, overlaps
-from patchad.metrics.results import PrecisionRecallF1, harmonic
+from patchad.metrics.return_types import PrecisionRecallF1, harmonic
 
 
 def etapr(*, labels: ArrayLike, alarms: ArrayLike, theta_p: float = 0.5, theta_r: float = 0.1) -> PrecisionRecallF1:
-    """Precision and recall of events that were found, and of alarm runs that are right, to a sufficient part.
+    """Return precision and recall of alarm runs and events that overlap sufficiently.
 
-    An event of which less than ``theta_r`` is covered counts as not found, and an alarm run less than ``theta_p`` of
-    which is anomalous as wrong; what such a one overlaps is taken away from its partners, until nothing changes.
-    Those left earn half for being left and half for the share covered. Alarm runs weigh as the root of their length.
-    All zero without alarms.
+    An event with less than the share ``theta_r`` covered counts as missed, and an alarm run with less than the share
+    ``theta_p`` anomalous as false; their overlaps are then removed from their partners, until nothing changes. The rest
+    earn half for being sufficient and half for the share covered. Alarm runs are weighted by the square root of their
+    length. All values are 0 without alarms.
 
     Parameters
     ----------
     labels, alarms
         Ground truth and decisions, one per point.
     theta_p, theta_r
-        The shares that make an alarm run right and an event found. The range after an event that the paper calls
-        ambiguous is empty here (its ratio delta is 0).
+        Shares required of a correct alarm run and of a detected event. The paper's ambiguous range after an event is
+        empty here (its ratio delta is 0).
 
     Raises
     ------
@@ -52,41 +52,40 @@ def etapr(*, labels: ArrayLike, alarms: ArrayLike, theta_p: float = 0.5, theta_r
 
 
 class _Side:
-    """Events, or alarm runs: how much of each lies in pairs, and how much has to."""
+    """Events or alarm runs: how much of each is covered, and how much must be."""
 
     def __init__(self, owners: IntArray, shared: IntArray, lengths: IntArray, least: float) -> None:
-        self.owners = owners  # (pair,), sorted: the pairs of a member are neighbours
+        self.owners = owners  # (pair,), sorted: the pairs of a member are adjacent
         self.lengths = lengths  # (member,)
         self.least = least
         self.covered: FloatArray = np.bincount(owners, weights=shared, minlength=lengths.size).astype(np.float64)
 
     def earned(self) -> FloatArray:
-        """Half for being sufficient, half for the share covered."""
+        """Return the reward of each: half for being sufficient, half for the share covered."""
         part = self.covered / self.lengths
         return np.where(part >= self.least, (1.0 + part) / 2.0, 0.0)
 
     def insufficient(self) -> IntArray:
-        """Members that are covered, but by too little."""
+        """Return the members that are covered, but insufficiently."""
         return np.flatnonzero((self.covered > 0) & (self.covered / self.lengths < self.least))
 
     def pairs(self, member: int) -> range:
-        """Numbers of a member's pairs."""
+        """Return the indices of a member's pairs."""
         first, stop = np.searchsorted(self.owners, [member, member + 1])
         return range(first, stop)
 
     def lose(self, member: int, points: int) -> bool:
-        """Take points from a member; true if it is thereby left with some, but too few."""
+        """Remove points from a member; return whether it keeps some, but too few."""
         self.covered[member] -= points
         left = self.covered[member]
         return bool(left > 0 and left / self.lengths[member] < self.least)
 
 
 def _prune(shared: IntArray, found: _Side, right: _Side) -> None:
-    """Take away all pairs with an insufficient member, in place.
+    """Remove all pairs with an insufficient member, in place.
 
-    Taking a pair away only lowers the shares of others, so the order does not matter. The pairs form chains along
-    time, and one insufficient member can undo a whole chain link by link; a list of members still to be looked at
-    keeps that linear.
+    Removing a pair only lowers other shares, so the order does not matter. The pairs form chains along time, and one
+    insufficient member can undo a whole chain link by link; a worklist of members keeps that linear.
     """
     gone = np.zeros(shared.size, np.bool_)
     waiting = [(side, int(member)) for side in (found, right) for member in side.insufficient()]

@@ -1,4 +1,4 @@
-"""Every metric at once, in one flat dictionary whose keys name the variant."""
+"""Every metric by name, and `evaluate`, which computes them all into one flat dictionary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from patchad.errors import MetricError
 from patchad.metrics.adjusted import oracle_pa_f1, pa_f1, pa_k_f1
-from patchad.metrics.affiliation import affiliation, oracle_affiliation_f1
+from patchad.metrics.affiliation_zones import affiliation, oracle_affiliation_f1
 from patchad.metrics.checks import (
     BoolArray,
     FloatArray,
@@ -20,15 +20,15 @@ from patchad.metrics.checks import (
     need_both_classes,
     whole_number,
 )
-from patchad.metrics.etapr import etapr
 from patchad.metrics.events import composite_f1, detection_delay, event_f1, range_based
-from patchad.metrics.pate import pate
-from patchad.metrics.point import accuracy, f1, mcc, oracle_f1, pr_auc, precision, recall, roc_auc
+from patchad.metrics.points import accuracy, f1, mcc, oracle_f1, pr_auc, precision, recall, roc_auc
+from patchad.metrics.proximity import pate
 from patchad.metrics.ranges import range_auc, vus
+from patchad.metrics.time_aware import etapr
 
 
 class _Series(NamedTuple):
-    """What a score metric may use."""
+    """The inputs of a metric of scores."""
 
     labels: BoolArray
     scores: FloatArray
@@ -74,7 +74,7 @@ SCORE_METRICS: Mapping[str, Callable[[_Series], Values]] = {
         "oracle_affiliation_f1": oracle_affiliation_f1(labels=s.labels, scores=s.scores)
     },
 }
-"""Metrics of labels and scores, by the name of their function, in the order of the keys they add."""
+"""Metrics of labels and scores by function name, in the order of the keys that `evaluate` returns."""
 
 ALARM_METRICS: Mapping[str, Callable[[BoolArray, BoolArray], Values]] = {
     "accuracy": lambda y, a: {"accuracy": accuracy(labels=y, alarms=a)},
@@ -91,7 +91,7 @@ ALARM_METRICS: Mapping[str, Callable[[BoolArray, BoolArray], Values]] = {
     "pa_f1": lambda y, a: {"pa_f1": pa_f1(labels=y, alarms=a)},
     "pa_k_f1": lambda y, a: {"pa_k20_f1": pa_k_f1(labels=y, alarms=a, k=20.0)},
 }
-"""Metrics of labels and alarms, likewise."""
+"""Metrics of labels and alarms by function name, likewise."""
 
 
 def evaluate(
@@ -103,16 +103,16 @@ def evaluate(
     thresholds: int = 250,
     metrics: Collection[str] | None = None,
 ) -> dict[str, float]:
-    """All metrics of one series, as plain floats in one flat dictionary.
+    """Compute all metrics of one series, as floats in one flat dictionary whose keys name the variant.
 
     Parameters
     ----------
     labels, scores, alarms
-        Ground truth, strangeness and decisions, one per point. Without alarms, only the metrics of scores are given.
+        Ground truth, anomaly scores and decisions, one per point. Without alarms, only metrics of scores are computed.
     window, thresholds
-        For range-AUC, VUS and PATE.
+        Parameters of range-AUC, VUS and PATE.
     metrics
-        Names of functions of this package, to compute these only; a benchmark need not pay for what it does not report.
+        Names of the functions to compute; all by default.
 
     Returns
     -------
@@ -122,13 +122,13 @@ def evaluate(
         ``oracle_f1``, ``oracle_pa_f1``, ``oracle_affiliation_f1``. From alarms: ``accuracy``, ``precision``,
         ``recall``, ``f1``, ``mcc``, ``affiliation_*``, ``range_*`` and ``etapr_*`` with ``precision``, ``recall`` and
         ``f1`` each, ``event_f1``, ``composite_f1``, ``delay_mean`` and ``delay_median`` in rows, ``events_missed``,
-        ``pa_f1``, ``pa_k20_f1``. NaN marks what has no value: affiliation precision without alarms, delays without a
+        ``pa_f1``, ``pa_k20_f1``. Undefined values are NaN: affiliation precision without alarms, delays without a
         detection.
 
     Raises
     ------
     MetricError
-        The labels are all normal or all anomalous, or an input cannot be used.
+        The labels are all normal or all anomalous, or an input is invalid.
 
     Examples
     --------
@@ -162,9 +162,9 @@ def evaluate_random(
     metrics: Collection[str] | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Evaluate uniform random scores: the row that belongs beside every result.
+    """Evaluate uniform random scores, the baseline to report beside every result.
 
-    Where alarms are given, the random score raises as many of them, at the points where it is highest.
+    If alarms are given, the random scores raise equally many, at their highest points.
 
     Examples
     --------
@@ -195,6 +195,6 @@ def _chosen(metrics: Collection[str] | None, *, with_alarms: bool) -> frozenset[
     orphans = sorted(names & frozenset(ALARM_METRICS))
     if orphans and not with_alarms:
         raise MetricError(
-            f"alarms must be given for {', '.join(orphans)}, got none; pass alarms= or leave these out of metrics="
+            f"alarms are needed for {', '.join(orphans)}, got none; pass alarms= or leave these out of metrics="
         )
     return names

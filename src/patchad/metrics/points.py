@@ -1,4 +1,4 @@
-"""Metrics that count points: confusion-matrix ratios, areas under ROC and precision-recall curves, best F1."""
+"""Metrics that count points: ratios of the confusion matrix, ROC and precision-recall areas, best F1."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from patchad.metrics.checks import (
     labels_and_scores,
     need_both_classes,
 )
-from patchad.metrics.results import harmonic
+from patchad.metrics.return_types import harmonic
 
 
 class Confusion(NamedTuple):
-    """Counts of points."""
+    """Confusion matrix of points."""
 
     tp: int
     fp: int
@@ -38,7 +38,7 @@ class Confusion(NamedTuple):
 
 
 def confusion(labels: BoolArray, alarms: BoolArray) -> Confusion:
-    """Count points of each kind, for checked masks."""
+    """Return the confusion matrix of checked masks."""
     tp = int(np.count_nonzero(labels & alarms))
     fp = int(np.count_nonzero(alarms)) - tp
     fn = int(np.count_nonzero(labels)) - tp
@@ -46,7 +46,7 @@ def confusion(labels: BoolArray, alarms: BoolArray) -> Confusion:
 
 
 def accuracy(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Share of points whose alarm equals their label.
+    """Return the share of points whose alarm equals their label.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def accuracy(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def precision(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Share of alarms that are anomalous; 0 without alarms.
+    """Return the share of alarms that are anomalous; 0 without alarms.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def precision(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def recall(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Share of anomalous points with an alarm; 0 where no point is anomalous.
+    """Return the share of anomalous points with an alarm; 0 without anomalies.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def recall(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Harmonic mean of precision and recall of points; 0 without a hit.
+    """Return the harmonic mean of point-wise precision and recall; 0 without a hit.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def f1(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def mcc(*, labels: ArrayLike, alarms: ArrayLike) -> float:
-    """Matthews correlation of labels and alarms, from -1 to 1; 0 where either is constant.
+    """Return the Matthews correlation of labels and alarms, from -1 to 1; 0 where either is constant.
 
     Examples
     --------
@@ -106,7 +106,9 @@ def mcc(*, labels: ArrayLike, alarms: ArrayLike) -> float:
 
 
 def roc_auc(*, labels: ArrayLike, scores: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that an anomalous point scores above a normal one, ties counting half.
+    """Return the area under the ROC curve.
+
+    It is the probability that an anomalous point scores above a normal one, ties counting half.
 
     Raises
     ------
@@ -129,9 +131,9 @@ def roc_auc(*, labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def pr_auc(*, labels: ArrayLike, scores: ArrayLike) -> float:
-    """Average precision: the area under the precision-recall curve, as a step function (scikit-learn's definition).
+    """Return the average precision: the area under the precision-recall curve as a step function, as in scikit-learn.
 
-    It is 0 where no point is anomalous.
+    It is 0 without anomalies.
 
     Examples
     --------
@@ -144,9 +146,9 @@ def pr_auc(*, labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def oracle_f1(*, labels: ArrayLike, scores: ArrayLike) -> float:
-    """Best F1 over all thresholds, chosen with the labels; a point alarms where its score is at least the threshold.
+    """Return the best F1 over all thresholds, chosen from the labels; 0 without anomalies.
 
-    An upper bound that no detector reaches without seeing the labels; 0 where no point is anomalous.
+    A point alarms where its score is at least the threshold. This is an upper bound on what a threshold rule can reach.
 
     Examples
     --------
@@ -159,9 +161,9 @@ def oracle_f1(*, labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def hits_and_alarms(labels: BoolArray, scores: FloatArray) -> tuple[IntArray, IntArray]:
-    """Points hit and points alarmed at each distinct score of an anomalous point, from the highest down.
+    """Return the hits and alarms at each distinct score of an anomalous point, from the highest down.
 
-    Between two such scores only false alarms are added, so recall stands still and neither average precision nor the
+    Between two such scores only false alarms are added, so recall is constant and neither average precision nor the
     best F1 needs the thresholds there.
     """
     anomalous, normal = -scores[labels], -scores[~labels]

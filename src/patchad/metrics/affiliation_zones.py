@@ -1,9 +1,8 @@
 """Affiliation precision and recall (Huet, Navarro and Rossi, KDD 2022), in closed form and vectorised.
 
-Time is continuous here: point ``i`` is the interval ``[i, i + 1)``. Every event owns the zone of the times that are
-nearer to it than to any other event. A predicted time scores the chance that a random time of the zone lies farther
-from the event than it does; an event time scores the chance that a random time lies farther from it than the nearest
-prediction does.
+Time is continuous: point ``i`` is the interval ``[i, i + 1)``. The zone of an event consists of the times that are
+closer to it than to any other event. A predicted time earns the probability that a random time of the zone is farther
+from the event; an event time earns the probability that a random time is farther from it than the nearest prediction.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from patchad.metrics.checks import (
     with_headroom,
 )
 from patchad.metrics.intervals import Intervals, intervals
-from patchad.metrics.results import PrecisionRecallF1, harmonic
+from patchad.metrics.return_types import PrecisionRecallF1, harmonic
 
-_BLOCK = 2**14  # zones, and alarm runs, worked on at a time: bounds memory and fits into a processor's cache
+_BLOCK = 2**14  # zones, and alarm runs, processed at a time: bounds peak memory and fits the CPU cache
 
 
 class _Zones(NamedTuple):
-    """One row per labelled event: the event ``[start, stop)`` and its zone ``[low, high)``."""
+    """For each labelled event: the event ``[start, stop)`` and its zone ``[low, high)``."""
 
     start: FloatArray
     stop: FloatArray
@@ -40,7 +39,7 @@ class _Zones(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """Alarm runs cut at the borders of the zones, in time order."""
+    """Alarm runs split at zone borders, in time order."""
 
     start: FloatArray
     stop: FloatArray
@@ -48,10 +47,10 @@ class _Pieces(NamedTuple):
 
 
 def affiliation(*, labels: ArrayLike, alarms: ArrayLike) -> PrecisionRecallF1:
-    """Affiliation precision, recall and their harmonic mean.
+    """Return affiliation precision, recall and their harmonic mean.
 
-    Zones without an alarm do not count for precision and have recall 0. Without any alarm the result is ``(nan, 0,
-    0)``.
+    Zones without an alarm are excluded from precision and have recall 0. Without any alarm the result is
+    ``(nan, 0, 0)``.
 
     Raises
     ------
@@ -71,9 +70,10 @@ def affiliation(*, labels: ArrayLike, alarms: ArrayLike) -> PrecisionRecallF1:
 
 
 def oracle_affiliation_f1(*, labels: ArrayLike, scores: ArrayLike, thresholds: int = 100) -> float:
-    """Best affiliation F1 over evenly spaced thresholds from the lowest to the highest score, chosen with the labels.
+    """Return the best affiliation F1 over evenly spaced thresholds, chosen from the labels.
 
-    A point alarms where its score is higher than the threshold. 0 where all scores are equal: then nothing alarms.
+    The thresholds range from the lowest to the highest score; a point alarms where its score is higher. 0 where all
+    scores are equal, because then nothing alarms.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _affiliation(zones: _Zones, alarms: BoolArray) -> PrecisionRecallF1:
 
 
 def _sums(zones: _Zones, runs: Intervals) -> tuple[int, float, float]:
-    """Zones with an alarm among these, and the sums of their precisions and recalls."""
+    """Return how many of these zones have an alarm, and the sums of their precisions and recalls."""
     lengths, gains, losses = np.zeros((3, zones.start.size))
     for pieces, own in _cut(zones, runs):
         first, zone = pieces.zone[own][0], pieces.zone[own] - pieces.zone[own][0]
@@ -131,10 +131,10 @@ def _sums(zones: _Zones, runs: Intervals) -> tuple[int, float, float]:
 
 
 def _cut(zones: _Zones, runs: Intervals) -> Iterator[tuple[_Pieces, slice]]:
-    """Alarm runs that meet the zones, cut where a zone ends, block by block.
+    """Yield the alarm runs that overlap the zones, split at zone borders, in blocks.
 
-    A block also holds the run before and the run after its own, since gaps lie between pieces; the slice says which
-    pieces are its own.
+    A block also contains the run before and the run after its own, because gaps are between pieces; the slice selects
+    its own pieces.
     """
     for block in range(0, runs.starts.size, _BLOCK):
         around = slice(max(block - 1, 0), block + _BLOCK + 1)
@@ -150,11 +150,11 @@ def _cut(zones: _Zones, runs: Intervals) -> Iterator[tuple[_Pieces, slice]]:
 
 
 def _precision_gain(zones: _Zones, pieces: _Pieces) -> FloatArray:
-    """Integral over each piece of the chance that a random time of its zone lies farther from the event."""
+    """Integrate, over each piece, the probability that a random time of its zone is farther from the event."""
     start, stop = zones.start[pieces.zone], zones.stop[pieces.zone]
     low, high = zones.low[pieces.zone], zones.high[pieces.zone]
     nearer_side = np.minimum(start - low, high - stop)
-    # The distances that the part of a piece before the event covers, then the part after it; empty parts cover nothing.
+    # Distances covered by the portion of a piece before the event, then by the portion after it; either may be empty.
     before = _farther_or_equal(np.maximum(start - pieces.stop, 0.0), np.maximum(start - pieces.start, 0.0), nearer_side)
     after = _farther_or_equal(np.maximum(pieces.start - stop, 0.0), np.maximum(pieces.stop - stop, 0.0), nearer_side)
     outside = np.maximum(start - pieces.start, 0.0) - np.maximum(start - pieces.stop, 0.0)
@@ -164,10 +164,10 @@ def _precision_gain(zones: _Zones, pieces: _Pieces) -> FloatArray:
 
 
 def _farther_or_equal(near: FloatArray, far: FloatArray, nearer_side: FloatArray) -> FloatArray:
-    """Integral of ``d + min(d, nearer_side)`` for distances d from near to far.
+    """Integrate ``d + min(d, nearer_side)`` over distances d from near to far.
 
-    It is the time of the zone, outside the event, that is as near to the event as d: all of it on one side, and what
-    there is of it on the other.
+    The integrand is the time of the zone, outside the event, that is at most d from the event: d on one side, and as
+    much as exists on the other.
     """
     low, high = np.minimum(near, nearer_side), np.minimum(far, nearer_side)
     both_sides = (high - low) * (high + low) / 2.0
@@ -177,7 +177,7 @@ def _farther_or_equal(near: FloatArray, far: FloatArray, nearer_side: FloatArray
 
 
 def _recall_loss(zones: _Zones, pieces: _Pieces) -> FloatArray:
-    """Integral over event times of the time that is as near as the nearest piece, charged to the piece beside a gap."""
+    """Integrate, over event times, the time as close as the nearest piece, charged to the piece beside a gap."""
     start, stop = zones.start[pieces.zone], zones.stop[pieces.zone]
     opens = np.diff(pieces.zone, prepend=-1) != 0
     loss = np.empty(pieces.zone.size)
@@ -206,7 +206,7 @@ def _recall_loss(zones: _Zones, pieces: _Pieces) -> FloatArray:
 
 
 def _between(left: FloatArray, right: FloatArray, start: FloatArray, stop: FloatArray) -> FloatArray:
-    """Integral of twice the distance to the nearer of two predictions, over the event times from start to stop."""
+    """Integrate twice the distance to the nearer of two predictions over the event times from start to stop."""
     middle = (left + right) / 2.0
     turn = np.clip(middle, start, np.maximum(start, stop))
     stop = np.maximum(start, stop)
@@ -214,9 +214,9 @@ def _between(left: FloatArray, right: FloatArray, start: FloatArray, stop: Float
 
 
 def _towards_border(reach: FloatArray, near: FloatArray, far: FloatArray) -> FloatArray:
-    """Integral of ``min(2 d, reach)`` for distances d of event times to the only prediction on their side.
+    """Integrate ``min(2 d, reach)`` over distances d of event times to the only prediction on their side.
 
-    Nearer to the prediction than to the zone's border, twice the distance is as near; beyond, all that lies between.
+    While the prediction is closer than the border of the zone, twice the distance is as close; beyond, ``reach`` is.
     """
     near, far = np.maximum(near, 0.0), np.maximum(far, 0.0)
     half = reach / 2.0

@@ -1,0 +1,160 @@
+"""The panels of a page: for each, one function that returns the data of its template.
+
+A new panel is one template, one function here and one line in `PANELS`. A function returns None where its panel has
+nothing to show. A template finds the data as `panel` and the number that makes its ids unique as `section.number`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from patchad.report.payload import CARD_CHANNELS, LANES
+from patchad.report.section import Section
+from patchad.report.truth import GRACE, LabelComparison
+from patchad.report.wording import channel_list, counted, duration, headline, moment
+from patchad.results.detection import Event
+
+LISTED_CHANNELS = 3
+"""Channels that the event list names for an event."""
+CARD_SHARES = 6
+"""Channels whose shares a card lists; the others are summed up."""
+CHIEF_METRICS = ("precision", "recall", "f1", "event_f1", "affiliation_f1", "roc_auc", "pr_auc", "vus_pr_opt")
+"""Metrics shown at once; the others are collapsed."""
+MISS_MARGIN = 100
+"""Rows in view before and after a missed anomaly."""
+
+PanelData = dict[str, Any]
+
+
+def contents(sections: Sequence[Section]) -> list[PanelData]:
+    """Return the table of contents; empty for a single series."""
+    if len(sections) == 1:
+        return []
+    return [{"number": one.number, "name": one.name, "headline": headline(one.detection)} for one in sections]
+
+
+def summary(section: Section) -> PanelData:
+    """Return the headline, what was analysed, and the notes on data quality."""
+    found, index = section.detection, section.detection.index
+    rows, alarms, unscored = len(found.scores), int(found.alarms.sum()), int(np.isnan(found.scores).sum())
+    return {
+        "headline": headline(found),
+        "rows": rows,
+        "channels": channel_list(found.channels),
+        "ends": None if index is None or rows < 2 else [_moment(section, row) for row in (0, rows - 1)],
+        "step": duration(section.axis.step, section.axis.kind),
+        "alarms": alarms,
+        "alarm_share": alarms / max(rows, 1),
+        "notes": found.notes,
+        "unscored": unscored,
+        "comparison": None if section.comparison is None else section.comparison.summary,
+    }
+
+
+def timeline(section: Section) -> PanelData:
+    """Return what the legend of the timeline explains; the numbers it draws are in the payload."""
+    channels = len(section.detection.channels)
+    return {
+        "events": bool(section.listed),
+        "labels": section.comparison is not None,
+        "lanes": LANES,
+        "channels": channels,
+        "lanes_cut": bool(section.listed) and channels > LANES,
+    }
+
+
+def event_list(section: Section) -> PanelData | None:
+    """Return the listed events, one table row each, and how many more there are."""
+    if not section.listed:
+        return None
+    return {
+        "events": [_event(section, number) for number in section.listed],
+        "unlisted": len(section.detection.events) - len(section.listed),
+    }
+
+
+def event_cards(section: Section) -> PanelData | None:
+    """Return one card for each listed event."""
+    if not section.listed:
+        return None
+    cards = [_card(section, rank, number) for rank, number in enumerate(section.listed)]
+    return {"cards": cards, "expected": bool(section.detection.expected)}
+
+
+def label_comparison(section: Section) -> PanelData | None:
+    """Return the missed anomalies and the metrics, where there are labels."""
+    comparison = section.comparison
+    if comparison is None:
+        return None
+    chief = [name for name in CHIEF_METRICS if name in comparison.metrics]
+    return {
+        "summary": comparison.summary,
+        "grace": GRACE,
+        "missed": [_missed(section, *run) for run in comparison.missed[: section.budget.events]],
+        "chief_metrics": _metrics(comparison, chief),
+        "other_metrics": _metrics(comparison, [name for name in comparison.metrics if name not in chief]),
+        "unscored": comparison.unscored,
+    }
+
+
+PANELS: tuple[tuple[str, Callable[[Section], PanelData | None]], ...] = (
+    ("summary.html", summary),
+    ("timeline.html", timeline),
+    ("event_list.html", event_list),
+    ("event_cards.html", event_cards),
+    ("label_comparison.html", label_comparison),
+)
+"""Template and function of every panel of a series, in the order of the page."""
+
+
+def _event(section: Section, number: int) -> PanelData:
+    """Return what the list and the card of an event have in common; `hit` is None without labels."""
+    event = section.detection.events[number]
+    return {
+        "start": moment(event.start_time, event.start),
+        "duration": _duration(section, event),
+        "severity": event.severity,
+        "blamed": ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:LISTED_CHANNELS]),
+        "hit": None if section.comparison is None else section.comparison.true_events[number],
+    }
+
+
+def _card(section: Section, rank: int, number: int) -> PanelData:
+    detection, event = section.detection, section.detection.events[number]
+    others = event.channels[CARD_SHARES:]
+    curves = rank < section.budget.curves and detection.observed is not None and bool(event.channels)
+    return _event(section, number) | {
+        "stop": moment(event.stop_time, event.stop - 1),
+        "peak": _moment(section, event.peak),
+        "score": event.peak_score,
+        "level": detection.levels[event.peak],
+        "channels": event.channels[:CARD_SHARES],
+        "others": len(others),
+        "others_share": sum(share for _, share in others),
+        "curves": [name for name, _ in event.channels[:CARD_CHANNELS]] if curves else [],
+    }
+
+
+def _missed(section: Section, start: int, stop: int) -> PanelData:
+    first, last = max(start - MISS_MARGIN, 0), min(stop + MISS_MARGIN, len(section.detection.scores))
+    return {"start": _moment(section, start), "rows": stop - start, "view": section.axis.span(first, last)}
+
+
+def _metrics(comparison: LabelComparison, names: Sequence[str]) -> list[tuple[str, float, float]]:
+    return [(name, comparison.metrics[name], comparison.random_metrics[name]) for name in names]
+
+
+def _duration(section: Section, event: Event) -> str:
+    rows, kind = counted(len(event), "row"), section.axis.kind
+    if kind not in ("date", "seconds"):
+        return rows
+    start, stop = section.axis.span(event.start, event.stop)
+    return f"{duration(stop - start, kind)} ({rows})"
+
+
+def _moment(section: Section, row: int) -> str:
+    index = section.detection.index
+    return moment(None if index is None else index[row], row)
