@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from patchad.data.series import match_channels, prepare
 from patchad.data.table import Table
@@ -78,6 +80,43 @@ def test_a_gap_in_time_starts_a_new_segment():
     assert [len(segment) for segment in found.segments] == [4, 3]
     assert found.segments[1].index[0] == times[4]
     assert found.notes == ("1 gap in time (over 10 usual steps): 2 segments",)
+
+
+cells = st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=40, max_size=40)
+"""For each row how many of its two values are missing."""
+
+
+@settings(max_examples=200)
+@given(
+    steps=st.lists(st.sampled_from([1, 2, 30, 900]), min_size=39, max_size=39),
+    missing=st.sampled_from(["interpolate", "drop"]),
+    absent=cells,
+    length=st.integers(1, 39),
+    max_gap=st.integers(1, 12),
+)
+def test_where_a_table_ends_changes_nothing_before(steps, missing, absent, length, max_gap):
+    values = np.arange(80.0).reshape(40, 2)
+    for row, count in enumerate(absent):
+        values[row, :count] = NAN
+    if missing == "drop" and np.isnan(values[:length]).any(axis=1).all():
+        return
+    times = np.cumsum([0, *steps]).astype("datetime64[s]")
+    whole, short = (
+        prepare(v, ("a", "b"), t, missing=missing, max_gap=max_gap, initial=np.zeros(2))
+        for v, t in ((values, times), (values[:length], times[:length]))
+    )
+    before = [rows[rows < length] for rows in whole.rows]
+    assert [rows.tolist() for rows in short.rows] == [rows.tolist() for rows in before if len(rows)]
+    for one, other in zip(short.segments, whole.segments, strict=False):
+        np.testing.assert_array_equal(one.values, other.values[: len(one)])
+    np.testing.assert_array_equal(short.muted, whole.muted[:length])
+
+
+def test_a_slower_rate_becomes_the_usual_one():
+    times = np.cumsum([1] * 50 + [60] * 400)
+    found = prepare(np.zeros((450, 1)), ("a",), times, max_gap=10)
+    assert len(found.segments[-1]) > 300
+    assert len(prepare(np.zeros((300, 1)), ("a",), times[100:400]).segments) == 1
 
 
 def test_irregular_sampling_works_and_is_noted():

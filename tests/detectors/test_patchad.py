@@ -138,7 +138,7 @@ EXPECTED_TO_FAIL = {
 
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(monkeypatch):
-    monkeypatch.setattr(patchad.detectors.base, "FEWEST_ROWS", 2)  # the checks fit on 15 to 30 rows
+    monkeypatch.setattr(patchad.detectors.base, "MIN_ROWS", 2)  # the checks fit on 15 to 30 rows
     detector = PatchAD(window=15, max_steps=3, d_model=4, layers=1)
     results = check_estimator(detector, expected_failed_checks=EXPECTED_TO_FAIL, on_fail=None)
     assert {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"} == {}
@@ -207,7 +207,8 @@ def test_orientation_turns_the_discrepancy_around(train):
     plain = small(score="discrepancy", smoothing=1).fit(train)
     turned = small(score="discrepancy", smoothing=1, orientation=-1).fit(train)
     np.testing.assert_allclose(plain.decision_function(train), -turned.decision_function(train))
-    assert small(score="discrepancy", objective="adversarial", max_steps=2).fit(train).rule_.orientation == -1
+    adversarial = small(score="discrepancy", objective="adversarial", max_steps=2).fit(train)
+    assert adversarial.rule_.witnesses[0].orientation == -1
 
 
 def test_the_papers_settings():

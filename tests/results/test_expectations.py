@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.conftest import small, waves
 
 from patchad import make
@@ -12,34 +16,60 @@ from patchad.results.expectations import MOST_CHANNELS, MOST_EVENTS, expectation
 
 
 def slow_expectation(detector, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reconstruct each row by the first window that covers it, window by window."""
-    window, hop = detector.window_, detector.hop_
-    expected, reach = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
-    for end in [*range(window, len(values), hop), len(values)]:
-        scaled = detector.scaler_(values[end - window : end])
+    """Average over the windows on the grid that cover a row; one off the grid only where there is none."""
+    window, hop, scaler = detector.window_, detector.hop_, detector.scaler_
+    high = next(one for one in detector.rule_.witnesses if one.name == "residual").by_channel.high
+    sums, reach, count = np.zeros(values.shape), np.zeros(values.shape), np.zeros((len(values), 1))
+    ends = [(end, True) for end in range(window, len(values) + 1, hop)]
+    for end, on_grid in [*ends, (len(values), False)]:
+        scaled = scaler(values[end - window : end])
         with torch.inference_mode():
             outputs = detector.net_(torch.from_numpy(scaled)[None])
-        said = np.mean([out.reconstruction[0].numpy() for out in outputs], axis=0)
-        for step, row in enumerate(range(end - window, end)):
-            if np.isnan(expected[row, 0]):
-                expected[row] = said[step] * detector.scaler_.spread + detector.scaler_.mean
-                reach[row] = detector.rule_.residual.high[step] * detector.scaler_.spread
-    return expected, reach
+        found = np.mean([out.reconstruction[0].numpy() for out in outputs], axis=0)
+        rows = np.arange(end - window, end)
+        own = on_grid | (count[rows, 0] == 0)
+        sums[rows[own]] += found[own]
+        reach[rows[own]] += high[own]
+        count[rows[own]] += 1
+    return sums / count * scaler.spread + scaler.mean, reach / count * scaler.spread
+
+
+def with_hop(detector, hop: int):
+    """Return the detector with another hop; it shares all else."""
+    other = copy.copy(detector)
+    other.hop_ = hop
+    return other
 
 
 @pytest.mark.parametrize("rows", [slice(0, 7), slice(25, 61), slice(100, 101), slice(180, 203), slice(0, 203)])
-def test_expected_rows_equal_those_of_every_window_in_turn(fitted, rows):
+@pytest.mark.parametrize("hop", [1, 7, 15, 30])
+def test_expected_rows_equal_those_of_every_window_in_turn(fitted, rows, hop):
+    detector = with_hop(fitted, hop)
     values = 10 + 3 * waves(203, seed=4)
-    expected, reach = fitted._expect_rows(Series(values, fitted.channels_), rows)
-    slow, slow_reach = slow_expectation(fitted, values)
+    expected, reach = detector._expected_rows(Series(values, detector.channels_), rows)
+    slow, slow_reach = slow_expectation(detector, values)
     np.testing.assert_allclose(expected, slow[rows], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(reach, slow_reach[rows])
+
+
+@settings(max_examples=60, deadline=None)
+@given(length=st.integers(30, 120), start=st.integers(0, 119), rows=st.integers(1, 60), hop=st.integers(1, 30))
+def test_every_row_of_a_segment_of_at_least_a_window_has_an_expectation(fitted, length, start, rows, hop):
+    shown = slice(min(start, length - 1), min(start + rows, length))
+    series = Series(waves(length), fitted.channels_)
+    for found in with_hop(fitted, hop)._expected_rows(series, shown):
+        assert found.shape == (shown.stop - shown.start, 3)
+        assert np.isfinite(found).all()
+
+
+def test_a_segment_shorter_than_the_window_has_no_expectation(fitted):
+    assert fitted._expected_rows(Series(waves(29), fitted.channels_), slice(0, 29)) is None
 
 
 def test_normal_rows_lie_in_the_band():
     detector = small(max_steps=150).fit(waves(1500))
     values = waves(1000, seed=5)
-    expected, reach = detector._expect_rows(Series(values, detector.channels_), slice(0, 1000))
+    expected, reach = detector._expected_rows(Series(values, detector.channels_), slice(0, 1000))
     assert (np.abs(values - expected) <= reach).mean() > 0.95
 
 
@@ -66,14 +96,14 @@ def test_rows_that_were_left_out_have_no_expectation():
     detector = small().fit(waves(600))
     prepared = prepare(values, detector.channels_)
     event = Event(95, 160, 150, 9.0, 50.0, (("channel_0", 1.0),))
-    (one,) = expectations(detector._expect_rows, prepared, [event])
+    (one,) = expectations(detector._expected_rows, prepared, [event])
     rows = np.arange(one.start, one.start + len(one.values))
     left_out = (rows >= 110) & (rows < 140)
     assert np.isnan(one.values[left_out]).all()
     assert np.isfinite(one.values[~left_out]).all()
 
 
-def test_a_detector_that_expects_nothing_has_no_expectations(train):
+def test_a_detector_that_expects_nothing_in_particular_has_no_expectations(train):
     odd = waves(200)
     odd[100] += 50
     found = make("random", threshold="quantile:0.9").fit(train).detect(odd)

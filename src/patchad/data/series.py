@@ -15,6 +15,9 @@ from patchad.errors import InputError, listed
 
 Missing = Literal["interpolate", "error", "drop"]
 
+USUAL_STEPS = 101
+"""Steps in time, the newest, whose median is the usual step: it depends on no later row, and follows a new rate."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
@@ -125,7 +128,7 @@ def prepare(
 
     A missing value is held at the last one observed, so that a row's filling never depends on later rows; before the
     first observation it is `initial` (by default the median of the channel). A run of more than `max_gap` rows without
-    any value ends the segment, as does a step of over `max_gap` times the median step of the index.
+    any value ends the segment, as does a step in time of over `max_gap` usual steps, the median of the last 101.
 
     Examples
     --------
@@ -209,14 +212,24 @@ def _time_gaps(index: NDArray[np.generic] | None, length: int, max_gap: float, n
             f"time {word} at row {row + 1}: {index[row + 1]} after {index[row]}; times must increase, "
             "so sort the rows and drop duplicates"
         )
-    ratio = steps / np.median(steps)
-    gaps = np.flatnonzero(ratio > max_gap)
+    gaps = _long_steps(steps.astype(np.float64), max_gap)
     if len(gaps):
         notes.append(f"{_count(len(gaps), 'gap')} in time (over {max_gap:g} usual steps): {len(gaps) + 1} segments")
+    ratio = steps / np.median(steps)
     irregular = float(np.mean(np.abs(ratio[ratio <= max_gap] - 1) > 0.5))
     if irregular > 0.05:
         notes.append(f"irregular sampling: {irregular:.0%} of the steps differ from the usual one by over half of it")
     return [0, *(int(gap) + 1 for gap in gaps)]
+
+
+def _long_steps(steps: FloatArray, max_gap: float) -> NDArray[np.intp]:
+    """Return which steps are over `max_gap` usual ones."""
+    import pandas as pd
+
+    if steps.max() <= max_gap * steps.min():  # as nearly always: then none can be, and rolling medians take time
+        return np.empty(0, dtype=np.intp)
+    usual = pd.Series(steps).rolling(USUAL_STEPS, min_periods=1).median().to_numpy()
+    return np.flatnonzero(steps > max_gap * usual)
 
 
 def _long_silence(silent: BoolArray, max_gap: float) -> BoolArray:

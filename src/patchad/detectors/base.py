@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from patchad.alarms.rules import AlarmRules, Segment, Shape, find_events
-from patchad.data.parameters import check_types
+from patchad.data.parameters import check_types, fits
 from patchad.data.series import Missing, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.data.stages import Scored, Stage
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors import checkpoint
 from patchad.detectors.state import State
-from patchad.errors import InputError, UnsupportedError, listed
+from patchad.errors import InputError, ModelFileError, UnsupportedError, listed
 from patchad.results.detection import Detection
 from patchad.results.expectations import expectations
 from patchad.thresholds.base import Threshold
@@ -34,6 +34,13 @@ MIN_ROWS = 32
 """Rows of train below which nothing can be learned."""
 CHUNK_ROWS = 65_536
 """Rows that a batch call pushes through the stages at once."""
+_HEADER = {
+    "channels": tuple[str, ...],
+    "named": bool,
+    "notes": tuple[str, ...],
+    "held_out": tuple[tuple[int, ...], ...],
+}
+"""Types of what every model file has in its header."""
 MIN_MERGE_GAP = 10
 """Shortest pause that ends an event, unless one is chosen."""
 HELD_OUT_BLOCKS = 5
@@ -105,12 +112,15 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """
         return None
 
-    def _rebuild(self) -> None:
-        """Build the nets that a model file fills with weights, once all other values are restored."""
+    def _rebuild(self, state: State) -> None:
+        """Build the nets whose weights a model file holds, once all other values are restored."""
 
     @property
     def delay(self) -> int:
-        """Rows that a verdict waits for: the score of row k depends on no row after k + delay."""
+        """Rows that a verdict waits for: the score of row k depends on no row after k + delay.
+
+        Rows that were dropped do not count.
+        """
         return 0
 
     @property
@@ -243,22 +253,31 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         if isinstance(parameters["threshold"], dict):
             parameters["threshold"] = from_description(parameters["threshold"])
         detector = cls(**parameters)
+        detector._check_parameters()
+        for name, kind in _HEADER.items():
+            if not fits(header[name], kind):
+                raise ModelFileError(f"{name}={header[name]!r} does not fit")
         state = State(arrays, header["learned"])
         detector._set_channels(tuple(header["channels"]), named=header["named"])
         detector.initial_ = state.take("initial", np.ndarray)
+        if detector.initial_.shape != (max(len(detector.channels_), 1),):
+            raise ModelFileError(f"{len(detector.channels_)} channels have {detector.initial_.size} initial values")
         detector.fit_notes_ = tuple(header["notes"])
         detector._set_scores(state.take("train_scores", np.ndarray), header["held_out"])
-        learned = detector._learned()
-        for name, kind in learned.items():
+        for name, kind in detector._learned().items():
             if kind is not nn.Module:
                 setattr(detector, name, state.take(name, kind))
-        detector._rebuild()
-        for name, kind in learned.items():
-            if kind is nn.Module:
-                state.load_into(name, getattr(detector, name))
+        detector._rebuild(state)
+        detector._try_out()
         return detector.set_threshold(detector.threshold)
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _try_out(self) -> None:
+        """Score one row, so that a file whose arrays do not fit each other is refused when it is loaded."""
+        found = Scored.join(list(self._scored(self.initial_[None], explain=True)))
+        if found.scores.shape != (1,) or not np.isfinite(found.scores).all():
+            raise ModelFileError("its arrays do not fit each other")
 
     def _check_parameters(self) -> None:
         check_types(self.get_params(deep=False), type(self))

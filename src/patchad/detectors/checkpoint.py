@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from patchad import __version__
 from patchad.data.files import write_whole
 from patchad.errors import ModelFileError
 
-FORMAT = 1
-"""Raised when an older version could no longer read the file."""
+FORMAT = 2
+"""Raised when an older version could no longer read the file, or this one the older files."""
 _NO_CHECKSUM = "0" * 64
 
 
@@ -50,25 +51,32 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     except OSError as error:
         raise ModelFileError(f"cannot read model file {str(path)!r}: {error.strerror}") from None
     metadata = _metadata(path, content)
-    if not metadata.get("format", "").isdigit() or "checksum" not in metadata or "header" not in metadata:
+    needed = {"checksum", "header", "patchad_version"}
+    if not re.fullmatch("[0-9]{1,9}", metadata.get("format", "")) or not needed <= metadata.keys():
         raise ModelFileError(
             f"{str(path)!r} is a safetensors file, but not a PatchAD model; fit one with `patchad fit`"
         )
-    if int(metadata["format"]) > FORMAT:
+    if int(metadata["format"]) != FORMAT:
+        remedy = "upgrade patchad" if int(metadata["format"]) > FORMAT else "fit it again"
         raise ModelFileError(
-            f"{str(path)!r} has format {metadata['format']} (written by patchad {metadata.get('patchad_version')}), "
-            f"this version reads up to {FORMAT}; upgrade patchad"
+            f"{str(path)!r} has format {metadata['format']} (written by patchad {metadata['patchad_version']}), "
+            f"this version reads format {FORMAT}; {remedy}"
         )
-    blank = content.replace(metadata["checksum"].encode(), _NO_CHECKSUM.encode(), 1)
+    blank = content.replace(metadata["checksum"].encode(errors="replace"), _NO_CHECKSUM.encode(), 1)
     if hashlib.sha256(blank).hexdigest() != metadata["checksum"]:
         raise ModelFileError(
             f"{str(path)!r} was altered or damaged (its checksum does not match); copy or fit it again"
         )
     try:
         arrays = load(content)
-    except SafetensorError as error:
+    except (SafetensorError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged ({error}); copy or fit it again") from None
-    header = json.loads(metadata["header"])
+    try:
+        header = json.loads(metadata["header"])
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise ModelFileError(f"{str(path)!r} has a header that is no JSON object; fit it again")
     return header | {name: metadata[name] for name in ("format", "patchad_version", "checksum")}, arrays
 
 
@@ -84,6 +92,6 @@ def _metadata(path: Path, content: bytes) -> dict[str, str]:
         found = json.loads(content[8 : 8 + length]).get("__metadata__", {})
     except (ValueError, AttributeError, RecursionError):
         raise foreign from None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise foreign
     return found

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
+from patchad.detectors.state import State
 from patchad.detectors.windowed import WindowDetector
 from patchad.model.progress import training_bar
 from patchad.model.randomness import seeded
@@ -130,6 +131,10 @@ class NeuralDetector(WindowDetector):
             net = self._build(len(self.channels_))
         return net.to(self.device_)
 
+    def _bare_net(self) -> nn.Module:
+        """Build the net whose weights a model file holds."""
+        return self._build(len(self.channels_))
+
     def _batch(self) -> int:
         return 64 if self.device_.type == "cpu" else 2048  # more gain no speed on a CPU and cost memory
 
@@ -139,9 +144,14 @@ class NeuralDetector(WindowDetector):
         attribution = errors.numpy() if explain and errors.shape[2] == windows.shape[2] else None
         return errors.double().mean(-1).numpy(), attribution
 
-    def _rebuild(self) -> None:
-        self.net_ = self._new_net(seed=0)
-        self.net_.eval()
+    def _rebuild(self, state: State) -> None:
+        self.device_ = find_device(self.device)
+        with torch.device("meta"):  # takes no RAM, whatever sizes the file claims
+            state.check_shapes("net_", self._bare_net())
+        with seeded(0, torch.device("cpu")):
+            net = self._bare_net()
+        state.load_into("net_", net)
+        self.net_ = net.to(self.device_).eval()
 
 
 def _each(*watches: Watch | None) -> Watch | None:

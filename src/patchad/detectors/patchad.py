@@ -21,6 +21,7 @@ from patchad.data.windows import Block, Fold, WindowStage, shrink_window
 from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
+from patchad.detectors.state import State
 from patchad.errors import InputError, UnsupportedError
 from patchad.model.distances import DistanceName
 from patchad.model.loss import Objective, ObjectiveConfig, loss
@@ -376,6 +377,6 @@ class PatchAD(NeuralDetector):
         scale = self.scaler_
         return found[:, :channels] * scale.spread + scale.mean, found[:, channels:] * scale.spread
 
-    def _rebuild(self) -> None:
-        super()._rebuild()
+    def _rebuild(self, state: State) -> None:
+        super()._rebuild(state)
         self.backend_ = self._torch_backend(self.rule_.witnesses)

@@ -14,6 +14,9 @@ from patchad.errors import InputError, ModelFileError, listed
 
 Backend = Literal["torch", "onnx"]
 
+_BROKEN = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What a file that is not what it claims to be may raise, `ModelFileError` without the path among them."""
+
 DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD, **BASELINES}
 
 
@@ -53,11 +56,12 @@ def load(path: str | Path, *, backend: Backend = "torch") -> Detector:
 
 def _load(path: str | Path) -> Detector:
     header, arrays = checkpoint.read(Path(path))
-    if header.get("detector") not in DETECTORS:
-        raise ModelFileError(
-            f"{str(path)!r} holds a detector {header.get('detector')!r} that is not known here; upgrade patchad"
-        )
+    name = str(header.get("detector"))
+    if name not in DETECTORS:
+        raise ModelFileError(f"{str(path)!r} holds a detector {name!r} that is not known here; upgrade patchad")
     try:
-        return DETECTORS[header["detector"]]._from_file(header, arrays)  # noqa: SLF001 - our own
-    except (KeyError, TypeError, RuntimeError) as error:
+        return DETECTORS[name]._from_file(header, arrays)  # noqa: SLF001 - our own
+    except InputError as error:  # a parameter that is wrong, or a device that is not here
+        raise ModelFileError(f"{str(path)!r} cannot be used: {error}") from error
+    except _BROKEN as error:
         raise ModelFileError(f"{str(path)!r} does not hold a whole detector ({error}); fit it again") from error

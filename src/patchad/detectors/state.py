@@ -6,6 +6,7 @@ dataclass say what its fields are, so that no class writes this by hand.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import NoneType, UnionType
@@ -84,21 +85,26 @@ class State:
         if kind is Tensor:
             return torch.from_numpy(np.array(self._array(name)))
         if kind is np.ndarray or origin is np.ndarray:
-            return self._array(name)
+            array = self._array(name)
+            if arguments and not np.issubdtype(array.dtype, get_args(arguments[1])[0]):
+                raise ModelFileError(f"the array {name!r} holds {array.dtype}, which does not fit")
+            return array
         if is_dataclass(kind):
             hints = get_type_hints(kind)
             return kind(**{one.name: self.take(f"{name}.{one.name}", hints[one.name]) for one in fields(kind)})  # type: ignore[operator]
         return self._fact(name, kind)
 
-    def load_into(self, name: str, module: nn.Module) -> None:
-        """Load the weights of a net."""
-        weights = {}
+    def check_shapes(self, name: str, module: nn.Module) -> None:
+        """Refuse weights that do not fit a net; it may be one on torch's meta device, which has no values."""
         for key, expected in module.state_dict().items():
-            array = self._array(f"{name}.{key}")
-            if tuple(array.shape) != tuple(expected.shape):
-                raise ModelFileError(f"{name}.{key} has shape {array.shape}, expected {tuple(expected.shape)}")
-            weights[key] = torch.from_numpy(np.array(array))
-        module.load_state_dict(weights)
+            shape = self._array(f"{name}.{key}").shape
+            if shape != tuple(expected.shape):
+                raise ModelFileError(f"{name}.{key} has shape {shape}, expected {tuple(expected.shape)}")
+
+    def load_into(self, name: str, module: nn.Module) -> None:
+        """Load the weights of a net that they fit."""
+        arrays = {key: self._array(f"{name}.{key}") for key in module.state_dict()}
+        module.load_state_dict({key: torch.from_numpy(np.array(array)) for key, array in arrays.items()})
 
     def _array(self, name: str) -> NDArray[Any]:
         if name not in self.arrays:
@@ -111,6 +117,7 @@ class State:
     def _fact(self, name: str, kind: Any) -> Any:
         if name not in self.facts:
             raise ModelFileError(f"the value {name!r} is missing")
-        if not fits(self.facts[name], kind):
-            raise ModelFileError(f"the value {name!r} is {self.facts[name]!r}, which does not fit")
-        return self.facts[name]
+        value = self.facts[name]
+        if not fits(value, kind) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ModelFileError(f"the value {name!r} is {value!r}, which does not fit")
+        return value

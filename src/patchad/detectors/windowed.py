@@ -88,8 +88,8 @@ class WindowDetector(Detector):
 
         The rows of a segment's first window wait until that window is full.
         """
-        window = getattr(self, "window_", self.window)
-        return window - 1 if self.fold == "mean" else min(self.hop, window) - 1
+        window = int(getattr(self, "window_", self.window))
+        return window - 1 if self.fold == "mean" else min(int(getattr(self, "hop_", self.hop)), window) - 1
 
     @property
     def context(self) -> int | None:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import torch
 
-_LOCK = threading.RLock()
+GENERATORS = threading.RLock()
+"""Held by whoever seeds the global generators, one thread at a time."""
 
 
 @contextmanager
@@ -27,6 +28,6 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     True
     """
     devices = [device] if device.type == "cuda" else []
-    with _LOCK, torch.random.fork_rng(devices=devices):
+    with GENERATORS, torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield

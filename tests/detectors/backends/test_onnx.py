@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from patchad import PatchAD, UnsupportedError, load, make
 from patchad.cli.main import app
-from patchad.detectors.backends.onnx import OnnxEvidence, to_onnx
+from patchad.detectors.backends.onnx import OnnxGraph, to_onnx
 from patchad.errors import InputError
 
 onnx = pytest.importorskip("onnx")
@@ -21,7 +21,7 @@ def model(fitted, tmp_path_factory):
     return fitted.save(tmp_path_factory.mktemp("model") / "model.safetensors")
 
 
-def test_a_detector_on_onnx_runtime_scores_alerts_and_blames_as_on_torch(model):
+def test_scores_alarms_and_attribution_on_onnx_runtime_equal_those_on_torch(model):
     rows = waves(200, seed=1)
     rows[120:130, 1] += 4
     torch_side, onnx_side = load(model), load(model, backend="onnx")
@@ -44,7 +44,7 @@ def test_every_kind_of_detector_can_be_exported(train, setting, tmp_path):
     )
 
 
-def test_the_graph_takes_raw_windows_and_says_what_it_is(model, tmp_path):
+def test_the_graph_takes_raw_windows_and_names_its_outputs(model, tmp_path):
     path = tmp_path / "model.onnx"
     done = CliRunner().invoke(app, ["export", str(model), "-o", str(path)])
     assert done.exit_code == 0, done.output
@@ -55,11 +55,12 @@ def test_the_graph_takes_raw_windows_and_says_what_it_is(model, tmp_path):
     assert facts["window"] == detector.window_ == facts["steps"]
     assert facts["level"] == pytest.approx(detector.threshold_.level)
     windows = np.stack([waves(30, seed=seed) for seed in range(3)])
-    assert [output.name for output in graph.graph.output] == ["residual", "discrepancy", "memory"]
-    residual, discrepancy, memory = OnnxEvidence(path.read_bytes())(windows)
-    assert residual.shape == discrepancy.shape == (3, 30, 3)
-    scaled = detector.scaler_(windows)
-    np.testing.assert_allclose(memory, detector.memory_(torch.from_numpy(scaled)).numpy(), rtol=1e-3)
+    assert [output.name for output in graph.graph.output] == ["discrepancy", "residual", "memory"]
+    found = OnnxGraph(path.read_bytes())(windows)
+    assert found["residual"].shape == found["discrepancy"].shape == (3, 30, 3)
+    memory = next(one for one in detector.rule_.witnesses if one.name == "memory")
+    scaled = torch.from_numpy(detector.scaler_(windows))
+    np.testing.assert_allclose(found["memory"], memory(scaled).numpy(), rtol=1e-3)
 
 
 def test_only_patchad_has_a_graph(train, tmp_path):
@@ -77,8 +78,10 @@ def test_only_patchad_has_a_graph(train, tmp_path):
 def test_a_new_fit_forgets_the_graph(model, train):
     detector = load(model, backend="onnx")
     assert isinstance(detector, PatchAD)
+    assert detector.backend == "onnx"
     before = detector.decision_function(train)
     detector.set_params(random_state=1).fit(train)
+    assert detector.backend == "torch"
     assert not np.allclose(before, detector.decision_function(train))
 
 

@@ -181,8 +181,12 @@ def test_the_smallest_window_works(weights, name):
 @pytest.mark.parametrize("span", [1, 2, 105])
 def test_the_exponential_mean_equals_that_of_pandas(span):
     values = np.random.default_rng(0).random(300)
-    averaged = ExponentialMean(span).push(Scored(values)).scores
-    np.testing.assert_allclose(averaged, pd.Series(values).ewm(span=span).mean(), rtol=1e-12)
+    expected = pd.Series(values).ewm(span=span).mean()
+    whole = ExponentialMean(span).push(Scored(values)).scores
+    np.testing.assert_allclose(whole, expected, rtol=1e-12)
+    mean = ExponentialMean(span)
+    parts = [mean.push(Scored(part)).scores for part in np.split(values, [0, 1, 7, 7, 100])]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
 def test_smoothing_does_not_depend_on_the_batch_size(fitted, monkeypatch):

@@ -1,6 +1,6 @@
 """Write `golden.safetensors` and `golden.json`: a tiny model of the present format, and its scores.
 
-Run it only when the format number was raised on purpose; files of an older format must go on loading.
+Run it when the format number is raised: older files are refused, and this one takes their place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 def series(rows: int) -> pd.DataFrame:
-    """Give two waves that no random generator can change."""
+    """Return two waves that no random generator can change."""
     t = np.arange(rows)
     return pd.DataFrame({"flow": np.sin(t / 4), "heat": np.cos(t / 7) + 0.1 * np.sin(t * t)})
 

@@ -1,13 +1,16 @@
-"""The memory of normal windows, and the witnesses that a fused score is made of."""
+"""The memory of normal windows."""
 
 import numpy as np
 import pytest
 import torch
+from tests.conftest import small
 
 from patchad import InputError, PatchAD, load
-from patchad.data.scaling import ZScore
-from patchad.model.score import EMPHASIS, ScoreRule
-from patchad.model.witnesses.memory import PARTS, SWITCH_WEIGHT, Memory, Part
+from patchad.data.scaling import SWITCH_WEIGHT, ZScore
+from patchad.model.witnesses import Training
+from patchad.model.witnesses.memory import Memory, Subspace
+
+SUBSPACES = 4
 
 
 def waves(rows, seed=0, channels=3):
@@ -16,50 +19,55 @@ def waves(rows, seed=0, channels=3):
     return (np.sin(t / 5 + np.arange(channels)) + 0.05 * rng.standard_normal((rows, channels))).astype(np.float32)
 
 
-def remember(rows, window=30, values=8_000):
+def training(rows, scaler=None, held_out=(), **settings):
+    plain = {"window": 30, "distance": "kl", "orientation": 1, "memory": 8_000, "seed": 0} | settings
     unit = ZScore(np.zeros(rows.shape[1]), np.ones(rows.shape[1]))
-    return Memory.fit([rows], unit, window=window, values=values, seed=0)
+    return Training(known=[rows], held_out=held_out, scaler=scaler or unit, **plain)
+
+
+def remember(rows, window=30, values=8_000):
+    return Memory.fit(training(rows, window=window, memory=values))
 
 
 def remembered(window=30):
     return remember(waves(800), window)
 
 
-def plain_distances(part, weighed):
-    """Do what a part does to one window, a stretch and a step at a time."""
-    steps = len(weighed)
-    apart, counts = np.zeros(steps), np.zeros(steps)
-    ends = sorted({*range(steps, part.length - 1, -max(part.length // 4, 1)), part.length})
+def plain_distances(subspace, weighed):
+    """Do what a subspace does to one window, a subsequence and a step at a time."""
+    steps, length = len(weighed), subspace.length
+    sums, counts = np.zeros(steps), np.zeros(steps)
+    ends = sorted({*range(steps, length - 1, -max(length // 4, 1)), length})
     for end in ends:
-        stretch = weighed[end - part.length : end].astype(np.float64)
-        if part.centred:
-            stretch = stretch - stretch.mean(axis=0)
-        flat = stretch.ravel() - part.mean.numpy()
-        lie = flat @ part.directions.numpy()
-        square = np.sum((flat - part.directions.numpy() @ lie) ** 2)
-        if len(part.places):
-            square += np.min(np.sum((lie - part.places.numpy()) ** 2, axis=1))
-        apart[end - part.length : end] += np.sqrt(square / part.length)
-        counts[end - part.length : end] += 1
-    return apart / counts
+        subsequence = weighed[end - length : end].astype(np.float64)
+        if subspace.centred:
+            subsequence = subsequence - subsequence.mean(axis=0)
+        flat = subsequence.ravel() - subspace.mean.numpy()
+        coordinates = flat @ subspace.components.numpy()
+        square = np.sum((flat - subspace.components.numpy() @ coordinates) ** 2)
+        if len(subspace.references):
+            square += np.min(np.sum((coordinates - subspace.references.numpy()) ** 2, axis=1))
+        sums[end - length : end] += np.sqrt(square / length)
+        counts[end - length : end] += 1
+    return sums / counts
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 30, 60])
-def test_distances_are_those_of_the_nearest_remembered_stretch(window):
+def test_distances_are_those_of_the_nearest_remembered_subsequence(window):
     memory = remembered(window=window)
     odd = waves(window, seed=5)
     odd[window // 2] += 3
     found = memory(torch.from_numpy(odd)[None])[0].numpy()
-    assert found.shape == (window, PARTS)
+    assert found.shape == (window, SUBSPACES)
     weighed = odd * memory.weights.numpy()
-    for column, part in enumerate(memory.parts):
-        np.testing.assert_allclose(found[:, column], plain_distances(part, weighed), rtol=2e-3, atol=2e-4)
+    for column, subspace in enumerate(memory.subspaces):
+        np.testing.assert_allclose(found[:, column], plain_distances(subspace, weighed), rtol=2e-3, atol=2e-4)
 
 
 def test_scaling_first_changes_nothing_for_channels_that_move():
     rows = waves(800) * [1.0, 10.0, 0.1] + [0.0, 30.0, 0.5]
     scaler = ZScore.fit([rows])
-    scaled = Memory.fit([rows], scaler, window=30, values=8_000, seed=0)
+    scaled = Memory.fit(training(rows, scaler))
     plain = remember(rows.astype(np.float32))
     window = rows[None, :30].astype(np.float32)
     given = torch.from_numpy(scaler(window))
@@ -75,15 +83,13 @@ def test_what_was_seen_is_near_and_what_was_not_is_far():
     assert (memory(odd)[:, 15] > 2 * memory(calm)[:, 15]).all()
 
 
-def test_a_level_of_its_own_is_forgiven_by_the_centred_parts_only():
-    part = {
-        centred: Part.fit([waves(800)], np.copy, length=30, centred=centred, directions=4, places=50, seed=0)
-        for centred in (False, True)
-    }
+def test_only_centred_subspaces_ignore_the_level():
+    sizes = {"length": 30, "components": 4, "references": 50, "seed": 0}
+    level, centred = (Subspace.fit([waves(800)], np.copy, centred=centred, **sizes) for centred in (False, True))
     calm = torch.from_numpy(waves(30, seed=3))[None]
     high = calm + 5
-    torch.testing.assert_close(part[True](high), part[True](calm), rtol=1e-3, atol=1e-4)
-    assert (part[False](high) > 5 * part[False](calm)).all()
+    torch.testing.assert_close(centred(high), centred(calm), rtol=1e-3, atol=1e-4)
+    assert (level(high) > 5 * level(calm)).all()
 
 
 def test_a_switch_counts_less_and_a_channel_that_never_moves_keeps_its_unit():
@@ -99,7 +105,7 @@ def test_a_switch_counts_less_and_a_channel_that_never_moves_keeps_its_unit():
 @pytest.mark.parametrize("channels", [1, 8, 38, 123])
 def test_it_keeps_to_its_size(channels):
     memory = remember(waves(3000, channels=channels), 60, 45_000)
-    least = 2 * 80 * channels * 2 + 2 * 100  # a direction and a mean for each part, and a hundred places
+    least = 2 * 80 * channels * 2 + 2 * 100  # a component and a mean for each subspace, and a hundred references
     assert memory.size <= max(45_000, least) + 2 * 16 * 100
 
 
@@ -115,77 +121,6 @@ def test_short_and_constant_series_are_remembered():
         assert found.isfinite().all()
 
 
-def test_ranges_keep_rare_moves_small():
-    rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.standard_normal(1000), np.zeros(1000), np.zeros(1000)])
-    rows[500, 1], rows[600, 2], rows[700, 2] = 1.0, 1.0, 0.5
-    plain = ZScore.fit([rows])
-    calm = plain.with_ranges([rows])
-    assert plain(rows)[500, 1] > 30
-    assert calm(rows)[500, 1] == pytest.approx(
-        0.8, abs=0.01
-    )  # a switch: four spreads in its range, and a fifth of that
-    assert calm(rows)[600, 2] == pytest.approx(4, abs=0.05)
-    assert 1 <= calm.spread[0] / plain.spread[0] < 2
-
-
-def test_two_witnesses_make_the_score():
-    rule = ScoreRule.fit(
-        "fused", 1, np.random.default_rng(0).random((50, 4, 2)), np.random.default_rng(1).random((50, 4, 2))
-    )
-    held_out = np.random.default_rng(2).random((500, 6))
-    rule = rule.with_witnesses(held_out)
-    said = np.full((1, 6), 0.5)
-    said[0, 3] = 50.0
-    one = rule.combine(said)[0]
-    said[0, 1] = 50.0
-    two = rule.combine(said)[0]
-    said[0, 0] = 50.0
-    assert one ** (1 / EMPHASIS) == pytest.approx(two ** (1 / EMPHASIS) / 2, rel=0.05)
-    assert rule.combine(said)[0] == pytest.approx(two, rel=0.07)
-
-
-def test_of_what_has_lasted_the_root_counts():
-    noise, held_out = np.random.default_rng(0).random((50, 4, 2)), np.random.default_rng(2).random((500, 1))
-    rule = ScoreRule.fit("fused", 1, noise, noise).with_witnesses(held_out.repeat(6, axis=1))
-    said = np.full((400, 6), 0.5)
-    said[100:] = 50.0
-    said[350:] = 80.0
-    plain, adapted = (rule.combine(said, rows) for rows in (0, 100))
-    np.testing.assert_array_equal(adapted[:149], plain[:149])  # for half of the rows that it remembers, all counts
-    np.testing.assert_array_equal(rule.combine(said[:300], 100), adapted[:300])
-    was, now, left, new = (score ** (1 / EMPHASIS) for score in (plain[349], plain[350], adapted[349], adapted[350]))
-    assert left == pytest.approx(np.sqrt(was))
-    assert new == pytest.approx(now - was + np.sqrt(was))  # what is new counts whole
-
-
-def test_a_plant_that_changed_for_good_does_not_alarm_for_ever(tmp_path):
-    train, test = waves(1500), waves(1500, seed=1)
-    test[300:, 0] += 0.6
-    settings = {"window": 30, "d_model": 4, "max_steps": 20, "random_state": 0}
-    plain, adapting = (PatchAD(**settings, adapt=rows).fit(train) for rows in (0, 300))
-    before, after = plain.decision_function(test), adapting.decision_function(test)
-    assert after[300:400].mean() == pytest.approx(before[300:400].mean(), rel=0.1)
-    assert before[700:].mean() > 0.8 * before[330:400].mean() > 5
-    assert after[700:].mean() < 0.6 * before[700:].mean()
-    path = adapting.save(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(load(path).decision_function(test), after)
-    with pytest.raises(InputError, match="adapt=-1 is out of range"):
-        PatchAD(adapt=-1).fit(train)
-
-
-def test_a_file_from_before_the_adaptation_scores_as_it_did(tmp_path):
-    train, test = waves(600), waves(200, seed=1)
-    test[50:] += 0.6
-    detector = PatchAD(window=30, d_model=4, max_steps=5).fit(train)
-    arrays, facts = detector._state()
-    older = load(detector.save(tmp_path / "m.safetensors"))
-    older._restore(arrays, {name: fact for name, fact in facts.items() if name not in ("adapt", "emphasis")})
-    heard = older.rule_.combine(older._folded(test, explain=False)[0], adapt=0, emphasis=1.0)
-    np.testing.assert_allclose(older._combine(older._folded(test, explain=False)[0]), heard)
-    assert heard[150:].mean() != pytest.approx(detector.decision_function(test)[150:].mean(), rel=0.1)
-
-
 def test_a_file_brings_the_memory_back(tmp_path):
     train, test = waves(600), waves(100, seed=1)
     detector = PatchAD(window=30, d_model=4, max_steps=5, memory=6_000).fit(train)
@@ -195,13 +130,32 @@ def test_a_file_brings_the_memory_back(tmp_path):
     assert again.n_parameters_ == detector.n_parameters_ > sum(p.numel() for p in detector.net_.parameters())
 
 
-def test_without_a_memory_the_net_alone_speaks(tmp_path):
-    detector = PatchAD(window=30, d_model=4, max_steps=5, memory=0).fit(waves(600))
-    assert detector.memory_ is None
-    assert detector.columns == 2
+@pytest.mark.parametrize("setting", [{"memory": 0}, {"score": "residual"}], ids=str)
+def test_without_a_memory_the_witnesses_are_those_of_the_net(setting):
+    detector = small(max_steps=5, **setting).fit(waves(600))
+    assert [witness.name for witness in detector.rule_.witnesses] == ["discrepancy", "residual"]
     assert np.isfinite(detector.decision_function(waves(100))).all()
+    assert Memory.fit(training(waves(100), memory=0)) is None
+
+
+def test_a_flag_that_first_moves_in_held_out_rows_is_a_switch():
+    known, held_out = waves(400), waves(100)
+    known[:, 1], held_out[:, 1] = 0, np.arange(100) % 50 == 0
+    memory = Memory.fit(training(known, held_out=[held_out]))
+    assert memory.weights[1] == pytest.approx(SWITCH_WEIGHT)
+    assert Memory.fit(training(known)).weights[1] == 1.0
 
 
 def test_a_negative_memory_is_refused():
     with pytest.raises(InputError, match="memory=-1"):
         PatchAD(memory=-1).fit(waves(600))
+
+
+def test_the_newest_steps_are_observed():
+    memory = remembered()
+    windows = torch.from_numpy(np.stack([waves(30, seed=s) for s in range(3)]))
+    torch.testing.assert_close(memory.observe(windows, (), 7), memory(windows)[:, -7:])
+    observed = memory(windows)
+    torch.testing.assert_close(memory.columns(observed), observed.double())
+    torch.testing.assert_close(memory.alone(observed), observed.double().mean(-1, keepdim=True))
+    assert memory.attribution(observed.numpy()) is None

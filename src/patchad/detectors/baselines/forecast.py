@@ -211,6 +211,8 @@ class ExponentialMean(Immediate):
 
     def push(self, rows: Scored) -> Scored:
         """Return the averaged rows."""
+        if not len(rows):  # lfilter would return a state of its own
+            return rows
         weight = self._filter("weight", np.ones((len(rows), 1)))
         scores = self._filter("scores", rows.scores[:, None]) / weight
         if rows.attribution is None:

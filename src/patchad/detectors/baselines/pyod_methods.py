@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from patchad.data.table import FloatArray
 from patchad.detectors.baselines.subsequences import FlatModel
 from patchad.errors import InputError, MissingExtraError
+from patchad.model.randomness import GENERATORS
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -153,15 +154,16 @@ def _representation(net: Any, flat: FloatArray) -> FloatArray:
 @contextmanager
 def _global_generators_kept() -> Iterator[None]:
     """Restore the generators of Python, numpy and torch, and the environment, on exit."""
-    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
-    hash_seed = os.environ.get("PYTHONHASHSEED")
-    try:
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            yield
-    finally:
-        np.random.set_state(numpy_state)  # noqa: NPY002
-        random.setstate(python_state)
-        if hash_seed is None:
-            os.environ.pop("PYTHONHASHSEED", None)
-        else:
-            os.environ["PYTHONHASHSEED"] = hash_seed
+    with GENERATORS:
+        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
+        hash_seed = os.environ.get("PYTHONHASHSEED")
+        try:
+            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+                yield
+        finally:
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            random.setstate(python_state)
+            if hash_seed is None:
+                os.environ.pop("PYTHONHASHSEED", None)
+            else:
+                os.environ["PYTHONHASHSEED"] = hash_seed

@@ -284,7 +284,9 @@ class D3R(NeuralDetector):
         self.window_ = 3 * max(min(self.window, most) // 3, 1)
 
     def _build(self, channels: int) -> nn.Module:
-        kept = float(torch.cumprod(1 - torch.linspace(1e-4, 0.02, 1000), dim=0)[self.diffusion - 1].sqrt())
+        kept = float(
+            torch.cumprod(1 - torch.linspace(1e-4, 0.02, 1000, device="cpu"), dim=0)[self.diffusion - 1].sqrt()
+        )
         return _D3R(channels, self.window_ // 3, self.width, self.blocks, self.shift, kept)
 
     def _loss(self, net: Any, batch: Tensor) -> Tensor:

@@ -56,7 +56,8 @@ class SubPCA(WindowDetector):
         flat = windows.reshape(len(windows), -1)
         pca = PCA(random_state=self._seed()).fit(flat)
         count = int(np.searchsorted(np.cumsum(pca.explained_variance_ratio_), self.explained)) + 1
-        self.mean_, self.components_ = pca.mean_, pca.components_[:count]
+        self.mean_ = pca.mean_
+        self.components_ = np.ascontiguousarray(pca.components_[:count])  # as a file restores them
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         flat = windows.reshape(len(windows), -1) - self.mean_

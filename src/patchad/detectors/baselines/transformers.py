@@ -16,7 +16,7 @@ from patchad.detectors.baselines.checks import check_heads, check_least
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError, MissingExtraError, MissingWeightsError
 from patchad.model.net import sinusoids
-from patchad.model.training import Goal, find_device
+from patchad.model.training import Goal
 
 GPT2_SHAPE = (
     "n_positions",
@@ -316,12 +316,10 @@ class GPT2Adapter(_ReconstructionDetector):
         self.shape_ = {name: getattr(gpt.config, name) for name in GPT2_SHAPE} | {"n_layer": len(gpt.h)}
         return self._net_around(gpt, channels)
 
-    def _rebuild(self) -> None:
+    def _bare_net(self) -> nn.Module:
         library = _transformers()
         bare = library.GPT2Config(**self.shape_, vocab_size=1, bos_token_id=None, eos_token_id=None)
-        self.device_ = find_device(self.device)
-        self.net_ = self._net_around(library.GPT2Model(bare), len(self.channels_)).to(self.device_)
-        self.net_.eval()
+        return self._net_around(library.GPT2Model(bare), len(self.channels_))
 
     def _net_around(self, gpt: Any, channels: int) -> nn.Module:
         gpt.wte = nn.Identity()  # tokens are never looked up, and their embedding is a third of GPT-2
