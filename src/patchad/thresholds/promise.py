@@ -36,9 +36,9 @@ class Promise(Threshold):
     """The lowest level at which an upper confidence bound of the rate of false events keeps the promise.
 
     Neighbouring rows rise together, so the unit is the cluster: rows over the start of the tail that lie at most `gap`
-    rows apart. The maxima of the clusters follow a generalised Pareto distribution; with their number it gives the
-    rate of events over any level. The bound comes from resampling the clusters. A few clusters say little about a
-    tail, so their mean is drawn towards what is usual.
+    rows apart, in one block. The maxima of the clusters follow a generalised Pareto distribution; with their number it
+    gives the rate of events over any level. The bound comes from resampling the clusters. A few clusters say little
+    about a tail, so their mean is drawn towards what is usual.
     """
 
     false_alarms: float = 1.0
@@ -64,7 +64,7 @@ class Promise(Threshold):
         """
         known = finite(calibration)
         median, start = np.quantile(known, [0.5, 1 - TAIL])
-        clear = np.where(np.isfinite(calibration), calibration, -np.inf)
+        clear = np.where(np.isfinite(calibration), calibration, np.nan)
         excess = cluster_maxima(clear, float(start), self.gap) - start
         self.rows, self.clusters = len(known), len(excess)
         allowed = self.false_alarms / PROMISE_ROWS * self.rows
