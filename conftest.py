@@ -1,4 +1,4 @@
-"""What pytest must not look into, and what must be said before it looks."""
+"""Modules that pytest must not collect, and settings that come before collection."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib.util import find_spec
 import torch
 
 NEEDED = {"cpu": "patchad._kernels._mixing", "gpu": "triton", "gpu_weights": "triton"}
-"""What modules that not every installation can import need."""
+"""Modules that only some installations can import, and what they need."""
 
-# Their doctests would need the import.
+# Collecting their doctests would import them.
 collect_ignore = [f"src/patchad/_kernels/{module}.py" for module, needed in NEEDED.items() if find_spec(needed) is None]
 
 if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # kernels for a GPU run all the same; triton reads it when it defines them
+    os.environ["TRITON_INTERPRET"] = "1"  # run GPU kernels on the CPU; triton reads this when a kernel is defined

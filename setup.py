@@ -1,10 +1,10 @@
-"""The C part of the build; all the rest is in pyproject.toml. Without a C compiler the package works on torch alone."""
+"""The C extension; the rest of the build is in pyproject.toml. Without a C compiler the package runs on torch alone."""
 
 import sys
 
 from setuptools import Extension, setup
 
-# GCC and Clang; no trap and no errno is waited for, and a product and a sum may be rounded once.
+# GCC and Clang: no floating-point traps, no errno, and a product and a sum may be rounded once.
 FLAGS = [] if sys.platform == "win32" else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
 
 setup(

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from patchad import PatchAD
-from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, judge
+from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, match_faults
 from patchad.data.series import Series
 from patchad.data.table import Table
 from patchad.datasets.plant import FAULTS, Fault, PlantRun, simulate_plant
@@ -135,7 +135,7 @@ def study(seeds: int, first: int, explanations: Mapping[str, Callable[[Case], li
         train = simulate_plant(TRAIN_ROWS, seed=first + seed)
         run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=2 * first + seed, kinds=kinds)
         detector = PatchAD(random_state=seed).fit(Table(train.values, train.channels))
-        outcomes, _ = judge(run.faults, detector.detect(Table(run.values, run.channels)).events)
+        outcomes, _ = match_faults(run.faults, detector.detect(Table(run.values, run.channels)).events)
         bare = copy(detector)
         bare.rule_ = replace(detector.rule_, relations=Relations.none())
         twins = {event.start: event for event in bare.detect(Table(run.values, run.channels)).events}

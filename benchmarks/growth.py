@@ -1,11 +1,11 @@
-"""How PatchAD's cost grows with channels, window, width, depth and rows: measured times, and the exponents they follow.
+"""How PatchAD's cost grows with channels, window, width, depth and rows: measured times and their exponents.
 
     python -m benchmarks.growth [--device cuda] [--threads 2] [--plot growth.svg]
 
-Each size is timed in turn with the others, round after round, the best round counts. The exponent is the slope of the
-time over the size, both in logarithms, over the larger half of the sizes, where fixed costs have worn off. Beside it
-stands the exponent of the paper's formula for the operations of a layer over the same sizes, summed over patch sizes
-and layers: C^2 D (N + P) + C D (N^2 + P^2) + C D^2 (N + P).
+The sizes are timed in turn, round after round, and the best round counts. The exponent is the slope of time over size,
+both in logarithms, over the larger half of the sizes, where fixed costs matter little. Beside it is the exponent of the
+paper's formula for the operations of a layer over the same sizes, summed over patch sizes and layers:
+C^2 D (N + P) + C D (N^2 + P^2) + C D^2 (N + P).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROWS = (2_000, 8_000, 32_000, 128_000)
 
 
 def operations(channels: int, window: int, d_model: int, layers: int) -> float:
-    """Give the paper's formula."""
+    """Return the operations by the paper's formula."""
     total = 0.0
     for size in PATCHES:
         n, p = window // size, size
@@ -48,7 +48,7 @@ def operations(channels: int, window: int, d_model: int, layers: int) -> float:
 def calls(
     channels: int, window: int, d_model: int, layers: int, device: torch.device
 ) -> dict[str, Callable[[], object]]:
-    """Give a call that scores 16 windows and one that trains on them."""
+    """Return a call that scores 16 windows and one that trains on them."""
     detector = PatchAD.paper(window=window, d_model=d_model, layers=layers, batch_size=16)
     detector.channels_ = tuple(map(str, range(channels)))
     detector.window_, detector.patch_sizes_, detector.device_ = window, PATCHES, device
@@ -62,18 +62,18 @@ def calls(
         with torch.inference_mode():
             return discrepancy(net(part, project=False, reconstruct=False), "kl")
 
-    parts = [batch] if cuda else list(torch.split(batch, min(batch_size_for_core(detector._values()), 8)))
+    parts = [batch] if cuda else list(torch.split(batch, min(batch_size_for_core(net.config.values), 8)))
     return {"scoring": lambda: parallel_map(some, parts), "training": lambda: step(batch)}
 
 
 def exponent(sizes: tuple[int, ...], times: list[float]) -> float:
-    """Give the slope in logarithms over the larger half."""
+    """Return the slope in logarithms over the larger half."""
     half = len(sizes) // 2
     return float(np.polyfit(np.log(sizes[half:]), np.log(times[half:]), 1)[0])
 
 
 def by_rows(seconds: float) -> tuple[list[float], float]:
-    """Time `decision_function` of the default detector against rows, 16 channels."""
+    """Time `decision_function` of the default detector by the number of rows, 16 channels."""
     rng = np.random.default_rng(0)
     rows = np.sin(np.arange(max(ROWS))[:, None] / 5 + np.arange(16)) + 0.1 * rng.standard_normal((max(ROWS), 16))
     detector = PatchAD(max_steps=5).fit(rows[:4000])
@@ -83,7 +83,7 @@ def by_rows(seconds: float) -> tuple[list[float], float]:
 
 
 def plot(path: Path, found: dict[str, dict[str, list[float]]]) -> None:
-    """Draw time against size, one panel a quantity."""
+    """Plot time against size, one panel per quantity."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 3), layout="constrained")

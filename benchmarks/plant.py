@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from patchad import PatchAD
-from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, judge
+from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, match_faults
 from patchad.datasets.plant import FAULTS, simulate_plant
 
 CALM_ROWS = 20_000
@@ -46,7 +46,7 @@ def study(seeds: int) -> Study:
         detector = PatchAD(random_state=seed).fit(simulate_plant(TRAIN_ROWS, seed=1000 + seed).values)
         run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=2000 + seed, kinds=kinds)
         detector.channels_ = run.channels
-        outcomes, false_events = judge(run.faults, detector.detect(run.values).events)
+        outcomes, false_events = match_faults(run.faults, detector.detect(run.values).events)
         hits = Counter(outcome.fault.kind for outcome in outcomes if outcome.event is not None)
         result.seeds += 1
         result.found += hits

@@ -1,8 +1,8 @@
-"""How fast PatchAD trains and scores, beside its plain twin and beside what arithmetic alone would take.
+"""Speed of training and scoring, beside the plain net, the plain net under torch.compile and the arithmetic floor.
 
-    python -m benchmarks.speed [--device cuda] [--threads 2] [--channels 51] [--json FILE]
+    python -m benchmarks.speed [--device cuda] [--threads 2] [--channels 51] [--compile] [--only nets] [--json FILE]
 
-Everything is timed in one process, each case in turn, round after round, and the best round counts: other work on the
+Everything is timed in one process, the cases in turn, round after round, and the best round counts: other work on the
 machine slows a round, nothing speeds one up. The floor is the counted floating-point operations of the plain net over
 the measured rate of a large matrix product.
 """
@@ -24,10 +24,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD, make
 from patchad.detectors.backends.onnx import with_onnx
+from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
 from patchad.model.distances import discrepancy
 from patchad.model.net import PatchADNet
 from patchad.model.training import TrainStep
+from patchad.model.witnesses.discrepancy import Discrepancy
+from patchad.model.witnesses.residual import Residual
 
 WINDOWS = {"paper": PatchAD.paper().window, "default": PatchAD().window}
 BATCHES = (1, 128, 1024)
@@ -35,7 +38,7 @@ TRAINED = {"paper": 128, "default": 32}
 
 
 class Case:
-    """One net at one size: its plain twin, its own code, both with the same weights."""
+    """One net at one size: our code and its plain twin, eager or compiled, with the same weights."""
 
     def __init__(self, preset: str, channels: int, device: torch.device) -> None:
         self.detector = PatchAD.paper() if preset == "paper" else PatchAD()
@@ -49,30 +52,40 @@ class Case:
         self.net = PatchADNet(config).to(device)
         self.plain = PlainNet(config).to(device)
         self.plain.load_state_dict(self.net.state_dict())
-        self.detector.net_ = self.net
-        self.detector._remember(None)
         self.reconstruct = self.detector.score != "discrepancy"
+        self.names = ("discrepancy", "residual") if self.reconstruct else ("discrepancy",)
+        self.backend = TorchBackend(self.net, (Discrepancy("kl", 1), Residual()), device)
         self.steps = window if self.detector.fold == "mean" else self.detector.hop
         self.batch = torch.randn(max(BATCHES), window, channels, device=device)
 
     def score(self, size: int) -> Callable[[], object]:
-        """Give a call that scores `size` windows with our code, as `decision_function` does."""
+        """Return a call that scores `size` windows with our code, as `decision_function` does."""
         windows = self.batch[:size]
-        return lambda: self.detector._evidence(windows, self.steps, reconstruct=self.reconstruct)
+        return lambda: self.backend.observe(windows, self.steps, self.names)
 
-    def score_plain(self, size: int) -> Callable[[], object]:
-        """Give a call that scores `size` windows module by module."""
-        windows = self.batch[:size]
+    def score_plain(self, size: int, *, compiled: bool = False) -> Callable[[], object]:
+        """Return a call that scores `size` windows module by module: the same evidence as our code."""
+        parts = torch.split(self.batch[:size], 128)
 
-        def all_at_once() -> None:
+        def evidence(part: Tensor) -> tuple[Tensor, ...]:
+            outputs = self.plain(part)
+            distance = plain_discrepancy(outputs, "kl")
+            if not self.reconstruct:
+                return (distance,)
+            mean = torch.stack([out.rec_inter + out.rec_intra for out in outputs]).mean(0)
+            return distance, (part - mean).abs()
+
+        run = torch.compile(evidence, dynamic=False) if compiled else evidence
+
+        def score() -> None:
             with torch.inference_mode():
-                for part in torch.split(windows, 128):
-                    plain_discrepancy(self.plain(part), "kl")
+                for part in parts:
+                    run(part)
 
-        return all_at_once
+        return score
 
     def train(self) -> Callable[[], object]:
-        """Give a call that takes one training step with our code."""
+        """Return a call that makes one training step with our code."""
         detector = self.detector
         goal = detector._goals(self.net)[0]
         optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-5, fused=True, capturable=self.device.type == "cuda")
@@ -80,15 +93,19 @@ class Case:
         batch = self.batch[: TRAINED[self.preset]]
         return lambda: step(batch)
 
-    def train_plain(self) -> Callable[[], object]:
-        """Give a call that takes one training step module by module."""
-        optimizer = torch.optim.Adam(self.plain.parameters(), lr=1e-5)
+    def train_plain(self, *, compiled: bool = False) -> Callable[[], object]:
+        """Return a call that makes one training step module by module."""
+        optimizer = torch.optim.Adam(self.plain.parameters(), lr=1e-5, fused=True if compiled else None)
         batch = self.batch[: TRAINED[self.preset]]
+
+        def loss(batch: Tensor) -> Tensor:
+            return plain_loss(self.plain(batch), batch, "kl", self.detector.objective, self.detector.constraint)
+
+        run = torch.compile(loss, dynamic=False) if compiled else loss
 
         def step() -> None:
             optimizer.zero_grad()
-            outputs = self.plain(batch)
-            plain_loss(outputs, batch, "kl", self.detector.objective, self.detector.constraint).backward()
+            run(batch).backward()
             optimizer.step()
 
         return step
@@ -100,7 +117,7 @@ class Case:
         return float(counter.get_total_flops())
 
     def worst_difference(self) -> float:
-        """Give the largest relative difference of a distance between the views, ours against the plain one."""
+        """Return the largest relative difference of a distance between the views, ours against the plain one."""
         windows = self.batch[:64]
         with torch.inference_mode():
             ours = discrepancy(self.net(windows, project=False), "kl")
@@ -109,7 +126,7 @@ class Case:
 
 
 def timed(calls: dict[str, Callable[[], object]], device: torch.device, seconds: float) -> dict[str, float]:
-    """Time calls in turn; give the best time of each."""
+    """Time calls in turn; return the best time of each."""
 
     def once(call: Callable[[], object]) -> float:
         if device.type == "cuda":
@@ -142,7 +159,17 @@ def rates(device: torch.device) -> dict[str, float]:
     return {"matmul": 2 * size**3 / found["matmul"], "copy": 8 * block.numel() / found["copy"]}
 
 
-def measure(case: Case, rate: dict[str, float], seconds: float) -> dict[str, object]:
+def compiles(device: torch.device) -> bool:
+    """Return whether torch.compile works here; print why not."""
+    try:
+        torch.compile(lambda x: (x * x).sum())(torch.ones(3, device=device))
+    except Exception as error:  # noqa: BLE001 - inductor fails in many ways: no compiler, no headers, no triton
+        print(f"torch.compile does not work here, and is left out: {str(error).strip().splitlines()[0]}")
+        return False
+    return True
+
+
+def measure(case: Case, rate: dict[str, float], seconds: float, *, compiled: bool) -> dict[str, object]:
     """Time one case; rates are windows per second."""
     large = BATCHES[-1] if case.device.type == "cuda" or case.preset == "default" else 256
     calls = {
@@ -155,7 +182,21 @@ def measure(case: Case, rate: dict[str, float], seconds: float) -> dict[str, obj
         "train": case.train(),
         "train_plain": case.train_plain(),
     }
-    difference = case.worst_difference()  # before a step moves either net's weights
+    compile_seconds = 0.0
+    if compiled:
+        torch._dynamo.reset()
+        added = {
+            "score_compiled_1": case.score_plain(1, compiled=True),
+            "score_compiled_128": case.score_plain(128, compiled=True),
+            "score_compiled_large": case.score_plain(large, compiled=True),
+            "train_compiled": case.train_plain(compiled=True),
+        }
+        began = time.perf_counter()
+        for call in added.values():
+            call()
+        compile_seconds = time.perf_counter() - began
+        calls |= added
+    difference = case.worst_difference()  # our net has made no step yet
     best = timed(calls, case.device, seconds)
     size = {"1": 1, "128": 128, "large": large}
     per_second = {
@@ -173,12 +214,13 @@ def measure(case: Case, rate: dict[str, float], seconds: float) -> dict[str, obj
         "floor_score": rate["matmul"] / flops,
         "floor_train": rate["matmul"] / (3 * flops),
         "worst_difference": difference,
+        "compile_seconds": compile_seconds,
         "peak_memory": torch.cuda.max_memory_allocated() if case.device.type == "cuda" else None,
     }
 
 
 def table(results: list[dict[str, object]]) -> str:
-    """Write the results as Markdown."""
+    """Format the results as Markdown."""
     columns = (
         "preset | channels | parameters | training: plain | ours | ratio | of the floor | scoring 128 at once: plain "
         "| ours | ratio | of the floor | scoring many: plain | ours | ratio | rows/s | one window, ms: plain | ours"
@@ -196,8 +238,26 @@ def table(results: list[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
+def compiled_table(results: list[dict[str, object]]) -> str:
+    """Format our rates beside those of the plain net under torch.compile as Markdown."""
+    lines = [
+        "| preset | channels | windows/s | plain | torch.compile | ours | ours / torch.compile | compiling, s |",
+        "|" + " --- |" * 8,
+    ]
+    rows = {"training": "train", "scoring 128": "score_128", "scoring many": "score_large", "one window": "score_1"}
+    for result in results:
+        rates: dict[str, float] = result["windows_per_second"]  # type: ignore[assignment]
+        for label, name in rows.items():
+            kind, _, size = name.partition("_")
+            plain, compiled = (rates["_".join(filter(None, (kind, way, size)))] for way in ("plain", "compiled"))
+            cells = [result["preset"], result["channels"], label, f"{plain:,.0f}", f"{compiled:,.0f}"]
+            cells += [f"{rates[name]:,.0f}", f"{rates[name] / compiled:.1f}", f"{result['compile_seconds']:.0f}"]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
+
+
 PUBLISHED = {"anomaly_transformer": {"d_model": 512}, "dcdetector": {"d_model": 256}}
-"""What makes a baseline as large as its paper has it."""
+"""Settings that give a baseline the size in its paper."""
 
 
 def relatives(channels: int, device: torch.device, seconds: float) -> str:
@@ -228,17 +288,23 @@ def relatives(channels: int, device: torch.device, seconds: float) -> str:
     return "\n".join(lines)
 
 
+def score(detector: PatchAD, windows: Tensor, steps: int) -> Tensor:
+    """Score the newest steps of scaled windows, witness by witness."""
+    evidence = detector.backend_.observe(windows, steps, detector.rule_.needed(explain=False))
+    return detector.rule_.columns(evidence).cpu()
+
+
 def against_paper(channels: int, device: torch.device, seconds: float) -> str:
     """Time `PatchAD()` as it runs, net, memory and score, beside the plain net of the paper, as Markdown."""
     rows = np.random.default_rng(0).standard_normal((2000, channels))
     detector = PatchAD(max_steps=2, device=str(device)).fit(rows)
-    windows = detector._scaled_windows([rows.astype(np.float32)], 512)
+    windows = torch.from_numpy(detector._scaled_windows([rows.astype(np.float32)], 512))
     paper, default = Case("paper", channels, device), Case("default", channels, device)
     calls = {
         "plain train": paper.train_plain(),
         "plain score": paper.score_plain(128),
         "ours train": default.train(),
-        "ours score": lambda: detector._judge(windows, detector.window_, explain=False),
+        "ours score": lambda: score(detector, windows, detector.window_),
     }
     best = timed(calls, device, seconds)
     rates = {
@@ -265,23 +331,24 @@ def _calls_of(detector: NeuralDetector, batch: Tensor) -> dict[str, Callable[[],
 
 
 def latency(device: str, channels: int = 38, calls: int = 1000) -> str:
-    """Time one window in, the scores of its rows out, as a stream asks: median and 99th percentile, as Markdown."""
+    """Time one window in, the scores of its rows out, as in a stream: median and 99th percentile, as Markdown."""
     rows = np.sin(np.arange(3000)[:, None] / 5 + np.arange(channels)) + 0.1 * np.random.default_rng(0).standard_normal(
         (3000, channels)
     )
     lines = ["| one window, default preset | median, ms | 99th percentile, ms |", "| --- | --- | --- |"]
     detector = PatchAD(max_steps=20, device=device).fit(rows)
     steps = detector.window_ if detector.fold == "mean" else detector.hop_
-    ways: dict[str, Callable[[], PatchAD]] = {"torch": lambda: detector}
+    backends: dict[str, Callable[[], PatchAD]] = {"torch": lambda: detector}
     if device == "cpu":
-        ways["ONNX Runtime"] = lambda: with_onnx(detector)
-    for name, ready in ways.items():
-        judge = ready()._judge
-        windows = [detector.scaler_(rows[first : first + detector.window_])[None] for first in range(100)]
+        backends["ONNX Runtime"] = lambda: with_onnx(detector)
+    for name, load in backends.items():
+        loaded = load()
+        scaled = detector.scaler_(rows[: 100 + detector.window_])
+        windows = [detector.backend_.cut(scaled, np.array([first])) for first in range(100)]
         spent = []
         for call in range(calls + 50):
             began = time.perf_counter()
-            judge(windows[call % 100], steps, explain=False)
+            score(loaded, windows[call % 100], steps)
             spent.append(1e3 * (time.perf_counter() - began))
         median, high = np.percentile(spent[50:], [50, 99])
         lines.append(f"| {name}, {channels} channels | {median:.2f} | {high:.2f} |")
@@ -313,6 +380,8 @@ def main() -> None:
     parser.add_argument("--channels", type=int, nargs="*", default=[1, 25, 51, 123])
     parser.add_argument("--presets", nargs="*", default=["paper", "default"])
     parser.add_argument("--seconds", type=float, default=20, help="of timing for each case")
+    parser.add_argument("--compile", action="store_true", help="also time the plain net under torch.compile")
+    parser.add_argument("--only", choices=["nets"], help="leave out relatives, latency and whole fits")
     parser.add_argument("--json", type=Path)
     parser.add_argument(
         "--precision", default="highest", help="torch's float32_matmul_precision: highest, high, medium"
@@ -327,18 +396,22 @@ def main() -> None:
         f"{name}, torch {torch.__version__}, {options.threads} threads; large matrix product "
         f"{rate['matmul'] / 1e9:,.0f} GFLOP/s, copy {rate['copy'] / 1e9:,.0f} GB/s"
     )
-    print(relatives(51, device, options.seconds))
-    print(against_paper(51, device, options.seconds))
-    print(latency(options.device))
-    print(everyday(options.device))
+    if options.only is None:
+        print(relatives(51, device, options.seconds))
+        print(against_paper(51, device, options.seconds))
+        print(latency(options.device))
+        print(everyday(options.device))
+    compiled = options.compile and compiles(device)
     results = []
     for preset in options.presets:
         for channels in options.channels:
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats()
-            results.append(measure(Case(preset, channels, device), rate, options.seconds))
+            results.append(measure(Case(preset, channels, device), rate, options.seconds, compiled=compiled))
             print(table(results[-1:]).splitlines()[-1], flush=True)
     print(table(results))
+    if compiled:
+        print(compiled_table(results))
     if options.json is not None:
         options.json.write_text(
             json.dumps({"hardware": name, "torch": torch.__version__, "rates": rate, "results": results})

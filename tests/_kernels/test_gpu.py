@@ -1,4 +1,4 @@
-"""What only a GPU can show: its kernels, its recorded training steps and its scores equal those of the CPU."""
+"""On a GPU: its kernels, its CUDA graphs of training steps and its scores equal those of the CPU."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_distances_equal_those_of_the_cpu(channels):
 def test_gradients_equal_those_of_the_cpu(channels):
     cpu, gpu = twins(channels, objective="agreement")
     x = torch.randn(40, 105, channels)
-    asked = ObjectiveConfig(objective="agreement", distance="kl", constraint=0.2)
-    loss(cpu(x), x, asked).backward()
-    loss(gpu(x.cuda()), x.cuda(), asked).backward()
+    objective = ObjectiveConfig(objective="agreement", distance="kl", constraint=0.2)
+    loss(cpu(x), x, objective).backward()
+    loss(gpu(x.cuda()), x.cuda(), objective).backward()
     for (name, one), other in zip(cpu.named_parameters(), gpu.parameters(), strict=True):
         size = one.grad.abs().max()
         if size > 1e-6:
-            assert (one.grad - other.grad.cpu()).abs().max() < 0.1 * size, name  # products of ten bits
+            assert (one.grad - other.grad.cpu()).abs().max() < 0.1 * size, name  # TF32 products have ten bits
 
 
 def test_a_detector_trained_on_a_gpu_scores_alike_on_both():
@@ -62,7 +62,7 @@ def test_a_detector_trained_on_a_gpu_scores_alike_on_both():
     np.testing.assert_allclose(other.decision_function(test), scores, rtol=1e-4, atol=1e-3)
 
 
-def test_recorded_steps_train_as_plain_ones_do():
+def test_captured_steps_train_as_plain_ones_do():
     train = waves(1500)
     on_cpu = PatchAD(device="cpu", max_steps=100).fit(train).history_[-1]
     on_gpu = PatchAD(device="cuda", max_steps=100).fit(train).history_[-1]
@@ -71,15 +71,15 @@ def test_recorded_steps_train_as_plain_ones_do():
 
 
 @pytest.mark.parametrize("preset", [PatchAD, PatchAD.paper])
-def test_replayed_steps_move_the_weights_as_steps_run_one_by_one_do(preset):
+def test_replayed_steps_change_the_weights_as_eager_steps_do(preset):
     detector = preset()
     detector.channels_, detector.window_, detector.patch_sizes_ = ("a", "b", "c"), 60, (3, 5)
     batches = torch.randn(12, 16, 60, 3, device="cuda")
     found = []
-    for recorded in (True, False):
+    for capturable in (True, False):
         torch.manual_seed(0)
         net = PatchADNet(detector._net_config(60, (3, 5))).cuda()
-        goal = replace(detector._goals(net)[0], capturable=recorded)
+        goal = replace(detector._goals(net)[0], capturable=capturable)
         step = TrainStep(net, [goal], [torch.optim.Adam(net.parameters(), lr=1e-3, fused=True, capturable=True)])
         losses = [float(step(batch)) for batch in batches]
         found.append((losses, torch.cat([p.detach().reshape(-1) for p in net.parameters()])))
@@ -90,32 +90,34 @@ def test_replayed_steps_move_the_weights_as_steps_run_one_by_one_do(preset):
 
 def test_replayed_scoring_equals_scoring_and_follows_the_weights():
     detector = PatchAD(device="cuda", max_steps=20).fit(waves(1500))
+    backend, names = detector.backend_, ("discrepancy", "residual", "memory")
     windows = torch.randn(7, detector.window_, detector.n_features_in_)
     for _ in range(2):
         with torch.inference_mode():
-            plain = [one.cpu().numpy() for one in detector._said(windows.cuda(), 5, True)]
+            plain = dict(zip(names, backend._run(windows.cuda(), 5, names), strict=True))
         for _ in range(5):  # the first are run, the rest replayed
-            for one, other in zip(detector._evidence(windows, 5), plain, strict=True):
-                np.testing.assert_allclose(one.cpu().numpy(), other, rtol=1e-4, atol=1e-5)
+            found = backend.observe(windows, 5, names).observed
+            for name in names:
+                np.testing.assert_allclose(found[name].cpu(), plain[name].cpu(), rtol=1e-4, atol=1e-5)
         with torch.no_grad():
             for parameter in detector.net_.parameters():
                 parameter.mul_(1.1)
-    assert detector._replayed._graphs
+    assert backend._graphed._graphs
     np.testing.assert_array_equal(
         copy.deepcopy(detector).decision_function(waves(300, seed=1)), detector.decision_function(waves(300, seed=1))
     )
 
 
-def test_garbage_does_not_spoil_a_recording():
-    def forgotten() -> None:
+def test_garbage_does_not_invalidate_a_capture():
+    def leave_garbage() -> None:
         older = GraphedFunction(lambda x: (x + 1,), warmup=0)
         older(torch.ones(3, device="cuda"))
-        older.itself = older  # only the collector finds it
+        older.itself = older  # only the garbage collector frees it
 
     def wasteful(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        made = [[] for _ in range(20_000)]  # enough to wake the collector
+        made = [[] for _ in range(20_000)]  # enough to start the garbage collector
         return (x + len(made),)
 
-    forgotten()
+    leave_garbage()
     found = GraphedFunction(wasteful, warmup=0)(torch.ones(3, device="cuda"))
     assert found[0].tolist() == [20_001.0] * 3

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from patchad._kernels import mixing
+from patchad._kernels import backend, eager
+from patchad._kernels.backend import FusedWeights, backend_for
 from patchad._kernels.mixing import MixerSpan, fuse, mix
-from patchad.model import distances
 from patchad.model.distances import DISTANCES
 
 SHAPE = (5, 7, 3, 4)
 AXES = (0, 1, 3)
 
 
-def bounds_of(axis: int, places: int) -> list[tuple[int, int]]:
-    """Give the places of each mixer: two of them, but one for the features."""
-    middle = (places + 1) // 2
-    return [(0, places)] if axis == 3 else [(0, middle), (middle, places)]
+def bounds_of(axis: int, size: int) -> list[tuple[int, int]]:
+    """Return the span of each mixer: two of them, but one for the features."""
+    middle = (size + 1) // 2
+    return [(0, size)] if axis == 3 else [(0, middle), (middle, size)]
 
 
 def weights(axis: int, shape: tuple[int, ...] = SHAPE, more: int = 2) -> list[nn.ModuleList]:
@@ -38,14 +38,14 @@ def weights(axis: int, shape: tuple[int, ...] = SHAPE, more: int = 2) -> list[nn
     return made
 
 
-def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str, **keep) -> torch.Tensor:
+def mixed(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str, **options) -> torch.Tensor:
     bounds = bounds_of(axis, x.shape[1])
-    parts = [MixerSpan(*places, fuse(*part)) for places, part in zip(bounds, modules, strict=True)]
-    return mix(x, axis, parts, activation, **keep)
+    spans = [MixerSpan(*bound, fuse(*module)) for bound, module in zip(bounds, modules, strict=True)]
+    return mix(x, axis, spans, activation, **options)
 
 
 def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: str) -> torch.Tensor:
-    """Move the axis to the end, LayerNorm, Linear, activation, Linear, and back."""
+    """Move the axis to the end, apply LayerNorm, Linear, activation and Linear, and move it back."""
     act = {"gelu": nn.functional.gelu, "relu": torch.relu}[activation]
     found = []
     for (start, stop), (norm, widen, narrow) in zip(bounds_of(axis, x.shape[1]), modules, strict=True):
@@ -56,33 +56,32 @@ def plain(x: torch.Tensor, axis: int, modules: list[nn.ModuleList], activation: 
 
 @pytest.fixture(params=["plain", "avx2", "avx512", "torch"])
 def kernels(request, monkeypatch):
-    """Work on single precision with the compiled kernels, and without."""
+    """Run with the compiled kernels of one instruction set, or on torch's operations."""
     if request.param == "torch":
-        for module in (mixing, distances):
-            monkeypatch.setattr(module, "kernels_for", lambda x: None)
+        monkeypatch.setattr(backend, "_load", lambda device: eager)
         return
     if os.environ.get("PATCHAD_NATIVE") != "required":
         pytest.importorskip("patchad._kernels._mixing", reason="patchad was installed without a C compiler")
     from patchad._kernels import _mixing, cpu
 
-    monkeypatch.setattr(mixing, "_loaded", lambda device: cpu)
-    asked = ["plain", "avx2", "avx512"].index(request.param)
-    if asked > _mixing.BEST:
+    monkeypatch.setattr(backend, "_load", lambda device: cpu if device == "cpu" else eager)
+    wanted = ["plain", "avx2", "avx512"].index(request.param)
+    if wanted > _mixing.BEST:
         pytest.skip(f"this machine has no {request.param}")
-    monkeypatch.setattr(cpu, "INSTRUCTIONS", asked)
+    monkeypatch.setattr(cpu, "INSTRUCTIONS", wanted)
 
 
 def as_good_as_single(found: torch.Tensor, exact: torch.Tensor, terms: float = 1) -> None:
-    """Compare to what single precision can give: errors are small beside the largest value, or the sum of terms."""
+    """Check that errors are small beside the largest value, or the sum of terms, as in single precision."""
     size = max(float(exact.abs().max()), terms**0.5)
     torch.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5 * size)
 
 
 def check_single(shape: tuple[int, ...], axis: int, activation: str, more: int) -> None:
-    """Hold result, gradients and the result without a gradient to those in double precision."""
+    """Compare result, gradients and the result in place with those in double precision."""
     modules = weights(axis, shape, more)
     single = [copy.deepcopy(part).float() for part in modules]
-    # Neighbours differ, so that no norm divides by almost nothing, which no precision would bear.
+    # Neighbours differ, so that no norm divides by almost zero, which is ill-conditioned in any precision.
     apart = (6 * (torch.arange(shape[axis]) % 2)).view([-1 if dim == axis else 1 for dim in range(4)])
     x = (torch.randn(shape) + apart).requires_grad_()
     exact_x = x.detach().double().requires_grad_()
@@ -99,9 +98,9 @@ def check_single(shape: tuple[int, ...], axis: int, activation: str, more: int) 
         as_good_as_single(one, other, terms=1 if one.shape == x.shape else x.numel() / x.shape[axis])
     with torch.inference_mode():
         over = x.detach().clone()
-        assert mixed(over, axis, single, activation, keep=False).data_ptr() == over.data_ptr()
+        assert mixed(over, axis, single, activation, in_place=True).data_ptr() == over.data_ptr()
     as_good_as_single(over, exact.detach())
-    assert mixing.kernels_for(x) is None or torch.equal(over, found)  # rounding does not depend on gradients there
+    assert backend_for(x) is eager or torch.equal(over, found)  # rounding does not depend on gradients there
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -109,7 +108,7 @@ def check_single(shape: tuple[int, ...], axis: int, activation: str, more: int) 
 @pytest.mark.parametrize(
     "shape", [SHAPE, (51, 38, 2, 40), (123, 26, 1, 16), (1, 8, 30, 16), (2, 2, 1, 1), (17, 33, 3, 51)]
 )
-def test_single_precision_is_as_good_as_it_can_be(shape, axis, activation, kernels):
+def test_single_precision_has_only_rounding_errors(shape, axis, activation, kernels):
     check_single(shape, axis, activation, more=round(0.2 * shape[axis]))
 
 
@@ -119,15 +118,15 @@ def test_single_precision_is_as_good_as_it_can_be(shape, axis, activation, kerne
     more=st.integers(0, 40),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_sizes_will_do(shape, axis, more):
-    check_single(shape, axis, "gelu", more)  # the gradient of relu jumps at zero, where rounding may leap over
+def test_any_sizes_are_mixed(shape, axis, more):
+    check_single(shape, axis, "gelu", more)  # the gradient of relu jumps at zero, where rounding may change the sign
 
 
-def test_gelu_is_exact_near_and_far(kernels):
-    # Without differences there is nothing to norm: the hidden unit is the shift alone, the narrow matrix copies it.
+def test_gelu_is_accurate_near_and_far_from_zero(kernels):
+    # A single value normalises to zero: the hidden unit is the shift alone, and the narrow matrix copies it.
     before = torch.cat([torch.linspace(-9, 9, 2001), torch.tensor([-1e6, -20.0, 20.0, 1e6])])
     one = torch.ones(len(before), 1)
-    part = mixing.FusedWeights(torch.zeros_like(one), before, one.T.contiguous().fill_(0.0), torch.zeros(1))
+    part = FusedWeights(torch.zeros_like(one), before, one.T.contiguous().fill_(0.0), torch.zeros(1))
     for hidden in range(0, len(before), 100):
         part.narrow.zero_()[0, hidden] = 1
         with torch.inference_mode():
@@ -136,7 +135,7 @@ def test_gelu_is_exact_near_and_far(kernels):
         torch.testing.assert_close(found.double().squeeze(), expected, rtol=1e-6, atol=2e-7)
 
 
-def test_what_is_not_a_number_stays_so(kernels):
+def test_nan_stays_nan(kernels):
     x = torch.zeros(SHAPE)
     x[0, 0, 0, 0] = torch.nan
     with torch.inference_mode():
@@ -145,16 +144,16 @@ def test_what_is_not_a_number_stays_so(kernels):
     assert int(found.isnan().sum()) == len(x)
 
 
-def test_without_the_compiled_part_torch_does_the_work(monkeypatch, caplog):
+def test_without_the_compiled_extension_torch_is_used(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "patchad._kernels._mixing", None)
     monkeypatch.delitem(sys.modules, "patchad._kernels.cpu", raising=False)
     for name in ("_mixing", "cpu"):
         monkeypatch.delattr(f"patchad._kernels.{name}", raising=False)
-    mixing._loaded.cache_clear()
+    backend._load.cache_clear()
     with caplog.at_level(logging.INFO):
-        assert mixing.kernels_for(torch.zeros(1)) is None
+        assert backend_for(torch.zeros(1)) is eager
     assert "without a C compiler" in caplog.text
-    mixing._loaded.cache_clear()
+    backend._load.cache_clear()
 
 
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
@@ -173,20 +172,20 @@ def test_a_mixer_and_its_gradients_equal_the_plain_one(axis, activation):
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_without_a_gradient_the_result_can_be_written_over_the_input(axis):
+def test_without_a_gradient_the_input_can_be_overwritten(axis):
     x = torch.randn(SHAPE, dtype=torch.float64)
     before, modules = x.clone(), weights(axis)
     expected = plain(x, axis, modules, "gelu")
     with torch.no_grad():
         kept = mixed(x, axis, modules, "gelu")
         torch.testing.assert_close(x, before, rtol=0, atol=0)
-        found = mixed(x, axis, modules, "gelu", keep=False)
+        found = mixed(x, axis, modules, "gelu", in_place=True)
     assert found.data_ptr() == x.data_ptr() != kept.data_ptr()
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(kept, expected)
 
 
-def test_large_means_do_not_eat_small_differences(kernels):
+def test_large_means_do_not_swamp_small_differences(kernels):
     x = (1000 + 1e-2 * torch.randn(SHAPE, dtype=torch.float64)).requires_grad_()
     modules = weights(0)
     exact = plain(x, 0, modules, "gelu") - x
@@ -200,12 +199,12 @@ def test_large_means_do_not_eat_small_differences(kernels):
     "sizes",  # channels, patches, steps, batch, features
     [(51, 20, 3, 32, 16), (3, 20, 5, 1, 16), (1, 35, 3, 9, 40), (2, 1, 1, 1, 1), (2, 3, 40, 7, 5), (2, 40, 2, 17, 9)],
 )
-def test_the_distances_of_all_pairs_are_as_good_as_they_can_be(sizes, distance, kernels):
+def test_pairwise_distances_have_only_rounding_errors(sizes, distance, kernels):
     channels, patches, steps, batch, features = sizes
     torch.manual_seed(0)
     views = 5 * torch.randn(channels, patches + steps, batch, features)
     inter, intra = views[:, :patches], views[:, patches:]
-    measure = DISTANCES[distance]
+    measure = DISTANCES[distance].pairwise
     exact = measure(inter.double(), intra.double())
     torch.testing.assert_close(measure(inter, intra).double(), exact, rtol=1e-5, atol=1e-6)
     pooled = inter.mean(0, keepdim=True), intra.mean(0, keepdim=True)
@@ -216,12 +215,12 @@ def test_the_distances_of_all_pairs_are_as_good_as_they_can_be(sizes, distance, 
 def test_small_distances_do_not_cancel(kernels):
     intra = torch.randn(2, 3, 20, 16)
     inter = intra[:, :1] + 1e-3 * torch.randn(2, 1, 20, 16)
-    exact = DISTANCES["kl"](inter.double(), intra.double())[:, :, 0]
-    found = DISTANCES["kl"](inter, intra)[:, :, 0]
+    exact = DISTANCES["kl"].pairwise(inter.double(), intra.double())[:, :, 0]
+    found = DISTANCES["kl"].pairwise(inter, intra)[:, :, 0]
     torch.testing.assert_close(found.double(), exact, rtol=2e-3, atol=0)
 
 
 def test_distances_have_a_gradient(kernels):
     inter, intra = torch.randn(2, 3, 4, 5, requires_grad=True), torch.randn(2, 2, 4, 5)
-    DISTANCES["kl"](inter, intra).sum().backward()
+    DISTANCES["kl"].pairwise(inter, intra).sum().backward()
     assert inter.grad is not None

@@ -1,4 +1,4 @@
-"""The paper's figures: each is made, each from what it says, and what they compute is what it should be."""
+"""The paper's figures: each can be made, and what they compute is correct."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests import native
 from tests.conftest import small, waves
 
 from patchad import PatchAD
+from patchad.bench.cells import parameters_of
 from patchad.bench.figures import FIGURES, cases, from_records, kinds, losses, nets, theory
+from patchad.bench.figures.base import FigureOptions, MissingSourceError
 from patchad.bench.figures.drawing import render
 from patchad.bench.figures.entropy import gaussian_entropy, softmax_entropy
 from patchad.bench.figures.features import detail_share
-from patchad.bench.figures.plan import LackingError, Options
-from patchad.bench.runner import parameters_of
 from patchad.bench.suites import PAPER, SUITES
 from patchad.cli import main as cli
 
-QUICK = Options(quick=True)
+QUICK = FigureOptions(quick=True)
 COLUMNS = {
     "kinds": {"kind", "row", "value", "label", "paper", "paper_level", "agreement", "fused"},
     "kinds-others": {"kind", "scorer", "seed", "row", "value", "label", "score", "level"},
@@ -35,7 +35,7 @@ COLUMNS = {
     "constraint": {"objective", "constraint", "seed", "step", "loss", "reconstruction", "distance", "flatness"},
     "theory": {"sweep", "share", "k", "m", "curve", "entropy"},
 }
-"""Of figures that need nothing from outside."""
+"""Columns of the data of figures that need neither datasets nor records."""
 
 
 def run(*arguments: object) -> int:
@@ -43,10 +43,10 @@ def run(*arguments: object) -> int:
 
 
 def record(suite: str, name: str, seed: int = 0, **metrics: float) -> dict[str, object]:
-    """Give a record of a row of a suite, with the parameters that the row has."""
+    """Return a record of a variant of a suite."""
     variant = next(variant for variant in SUITES[suite].variants if variant.name == name)
-    place = {"suite": suite, "protocol": "paper", "dataset": "MSL", "entity": "MSL", "detector": variant.detector}
-    return place | {"parameters": parameters_of(variant, "paper", 50), "seed": seed, "metrics": metrics}
+    cell = {"suite": suite, "protocol": "paper", "dataset": "MSL", "entity": "MSL", "detector": variant.detector}
+    return cell | {"parameters": parameters_of(variant, "paper", 50), "seed": seed, "metrics": metrics}
 
 
 @pytest.fixture
@@ -59,72 +59,77 @@ def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fewer")
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_figure_is_an_image_twice_and_its_data(name: str, tmp_path: Path) -> None:
+def test_a_figure_is_two_images_and_their_data(name: str, tmp_path: Path) -> None:
     assert run("bench", "figures", name, "--quick", "-o", tmp_path / "out") == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{name}.png", f"{name}.svg", f"{name}.csv"}
-    table = pd.read_csv(tmp_path / "out" / f"{name}.csv")
-    assert set(table.columns) >= COLUMNS[name]
-    assert len(table) > 1
-    assert not table.isna().any(axis=None)
+    frame = pd.read_csv(tmp_path / "out" / f"{name}.csv")
+    assert set(frame.columns) >= COLUMNS[name]
+    assert len(frame) > 1
+    assert not frame.isna().any(axis=None)
     assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "</svg>" in (tmp_path / "out" / f"{name}.svg").read_text()
 
 
 def test_a_figure_has_the_same_bytes_each_time() -> None:
     figure = FIGURES["theory"]
-    assert render(figure, figure.table(QUICK)) == render(figure, figure.table(QUICK))
+    assert render(figure, figure.compute(QUICK)) == render(figure, figure.compute(QUICK))
 
 
 def test_every_scorer_is_judged_on_every_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     entity = kinds.one_channel("trend", rows=600, seed=0)
     scores = entity.labels.astype(float)  # as good as can be
     monkeypatch.setattr(kinds, "scored", lambda *_: (entity, scores, 0.5))
-    table = kinds.figures_of_merit(Options())
-    assert len(table) == (len(kinds.KINDS) * len(kinds.OURS) + len(kinds.OTHERS)) * kinds.SEEDS
-    assert (table["roc_auc"] == 1).all()
-    assert (table["events_found"] == 3).all()
-    assert (table["false_alarm_share"] == 0).all()
-    assert set(render(FIGURES["kinds-auc"], table)) == {"png", "svg", "csv"}
+    frame = kinds.quality(FigureOptions())
+    assert len(frame) == (len(kinds.KINDS) * len(kinds.OURS) + len(kinds.OTHERS)) * kinds.SEEDS
+    assert (frame["roc_auc"] == 1).all()
+    assert (frame["events_found"] == 3).all()
+    assert (frame["false_alarm_share"] == 0).all()
+    assert set(render(FIGURES["kinds-auc"], frame)) == {"png", "svg", "csv"}
 
 
-def test_real_entities_are_found_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_entities_are_loaded_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = waves(300, 19)
     test[200:220] += 2
     path = tmp_path / "data" / "ASD" / "omi-2.npz"
     path.parent.mkdir(parents=True)
     np.savez(path, train=waves(400, 19), test=test, test_label=(np.arange(300) // 20) == 10)
     monkeypatch.setattr(cases, "CASES", (("ASD", "omi-2"),))
-    options = Options(data=tmp_path / "data", quick=True)
-    table = cases.studies(options)
-    assert set(table["entity"]) == {"ASD omi-2"}
-    assert table[["value", "reconstruction", "paper", "agreement", "fused"]].notna().all(axis=None)
-    assert set(render(FIGURES["cases"], table)) == {"png", "svg", "csv"}
+    options = FigureOptions(data=tmp_path / "data", quick=True)
+    frame = cases.studies(options)
+    assert set(frame["entity"]) == {"ASD omi-2"}
+    assert frame[["value", "reconstruction", "paper", "agreement", "fused"]].notna().all(axis=None)
+    assert set(render(FIGURES["cases"], frame)) == {"png", "svg", "csv"}
     latent = cases.latent(options)
     assert set(latent["view"]) == {"input", "inter", "intra"}
     assert latent["roc_auc"].between(0, 1).all()
     assert set(render(FIGURES["tsne"], latent)) == {"png", "svg", "csv"}
 
 
-# -- what is lacking, and what is wrong --------------------------------------------------------------------------------
+# -- missing sources and wrong calls ----------------------------------------------------------------------------------
 
 
-def test_what_is_lacking_is_said_and_the_rest_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_without_their_sources_are_named_and_the_others_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = tmp_path / "none"
     data.mkdir()
     names = ("cases", "sensitivity", "time", "theory")
     assert run("bench", "figures", *names, "--quick", "-o", tmp_path / "out", "--data", data) == 0
-    said = capsys.readouterr().err
-    assert "left out: cases: it needs SKAB" in said
-    assert "left out: sensitivity: it needs records of paper-sensitivity; `patchad bench run paper-sensitivity" in said
-    assert "left out: time: it needs records of paper-cost" in said
-    assert said.splitlines()[-1].startswith("1 figures in ")
+    messages = capsys.readouterr().err
+    assert "left out: cases: it needs SKAB" in messages
+    assert (
+        "left out: sensitivity: it needs records of paper-sensitivity; make them with `patchad bench run paper-sens"
+        in messages
+    )
+    assert "left out: time: it needs records of paper-cost" in messages
+    assert messages.splitlines()[-1].startswith("1 figures in ")
     assert {path.stem for path in (tmp_path / "out").iterdir()} == {"theory"}
 
 
-def test_an_entity_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_entity_is_named(tmp_path: Path) -> None:
     native.npz(tmp_path / "ASD" / "omi-1.npz", 19)
-    with pytest.raises(LackingError, match=r"needs 'omi-2' of ASD; in .* are only 'omi-1'"):
-        cases.entity_of("ASD", "omi-2", tmp_path)
+    with pytest.raises(MissingSourceError, match=r"needs 'omi-2' of ASD; in .* are only 'omi-1'"):
+        cases.find_entity("ASD", "omi-2", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_an_entity_that_is_not_there_is_named(tmp_path: Path) -> None:
         (("zzz",), "there is no figure 'zzz'; use one of 'kinds'"),
         (("sensitivity",), "no figure could be made; sensitivity: it needs records of paper-sensitivity"),
         (("sensitivity", "--records", "nowhere.jsonl"), "cannot read 'nowhere.jsonl'"),
-        (("theory", "--records", "foreign.jsonl"), "line 1 is no record"),
+        (("theory", "--records", "foreign.jsonl"), "line 1 is not a record"),
         (("theory", "-o", "foreign.jsonl"), "'foreign.jsonl' is a file; give a folder with -o"),
     ],
 )
@@ -171,28 +176,28 @@ def test_list_names_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
 # -- figures from records ----------------------------------------------------------------------------------------------
 
 
-def test_sensitivity_sorts_records_by_the_one_parameter_that_changed(tmp_path: Path) -> None:
+def test_sensitivity_groups_records_by_the_one_parameter_that_changed(tmp_path: Path) -> None:
     path = tmp_path / "records" / "r.jsonl"
     path.parent.mkdir()
-    figures = {"patchad-paper": 0.5, "d_model=10": 0.6, "window=60": 0.7, "stride=window": 0.9, "random": 0.8}
-    figures |= {"patch_sizes=1,7": 0.4, "threshold=ratio:0.5": 0.3}
-    rows = [record("paper-sensitivity", name, pa_f1=value, roc_auc=0.5) for name, value in figures.items()]
+    results = {"patchad-paper": 0.5, "d_model=10": 0.6, "window=60": 0.7, "stride=window": 0.9, "random": 0.8}
+    results |= {"patch_sizes=1,7": 0.4, "threshold=ratio:0.5": 0.3}
+    rows = [record("paper-sensitivity", name, pa_f1=value, roc_auc=0.5) for name, value in results.items()]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run("bench", "figures", "sensitivity", "--records", path.parent, "-o", tmp_path) == 0
-    table = pd.read_csv(tmp_path / "sensitivity.csv")
-    ours = table[table["source"] == "ours"]
+    frame = pd.read_csv(tmp_path / "sensitivity.csv")
+    ours = frame[frame["source"] == "ours"]
     found = {(row.parameter, row.value): row.pa_f1 for row in ours.itertuples()}
     assert found[("d_model", "10.0")] == 0.6
     assert found[("window", "60.0")] == 0.7
     assert found[("patch_sizes", "1,7")] == 0.4
     assert found[("threshold", "0.5")] == 0.3
-    assert [found[(name, place)] for name, place in (("layers", "3.0"), ("patch_sizes", "3,5"))] == [0.5, 0.5]
-    assert 0.9 not in set(ours["pa_f1"])  # the stride is none of the six
-    stated = table[(table["source"] == "the paper") & (table["parameter"] == "constraint")]
+    assert [found[(name, value)] for name, value in (("layers", "3.0"), ("patch_sizes", "3,5"))] == [0.5, 0.5]
+    assert 0.9 not in set(ours["pa_f1"])  # the stride is not one of the six
+    stated = frame[(frame["source"] == "the paper") & (frame["parameter"] == "constraint")]
     assert stated["pa_f1"].tolist()[:2] == [0.9306, 0.9503]
 
 
-def test_cost_is_shown_against_what_was_varied() -> None:
+def test_cost_is_collected_against_the_parameter_that_was_varied() -> None:
     names = [
         "patchad-paper",
         "stride=5",
@@ -202,9 +207,9 @@ def test_cost_is_shown_against_what_was_varied() -> None:
     ]
     cost = {"n_parameters": 1000.0, "flops": 2e6, "latency_ms": 3.0, "step_ms": 4.0}
     rows = [record("paper-cost", name, **cost, epoch_seconds=n) for n, name in enumerate(names, 1)]
-    options = Options(records=tuple(rows))
-    table = from_records.cost_against(options)
-    found = {(row.method, row.against, row.value): row.epoch_seconds for row in table.itertuples()}
+    options = FigureOptions(records=tuple(rows))
+    frame = from_records.cost_against(options)
+    found = {(row.method, row.against, row.value): row.epoch_seconds for row in frame.itertuples()}
     assert found == {
         ("patchad", "stride", 1): 1,
         ("patchad", "stride", 5): 2,
@@ -215,23 +220,23 @@ def test_cost_is_shown_against_what_was_varied() -> None:
     sizes = from_records.sizes(options)
     assert sizes["method"].tolist() == ["PatchAD.paper()", "the paper's PatchAD"]
     assert sizes["n_parameters"].tolist() == [1000, 403_000]
-    for name, one in (("time", table), ("sizes", sizes)):
+    for name, one in (("time", frame), ("sizes", sizes)):
         assert set(render(FIGURES[name], one)) == {"png", "svg", "csv"}
 
 
-def test_records_of_other_rows_are_not_enough() -> None:
+def test_records_of_other_variants_are_not_enough() -> None:
     usad = record("paper-cost", "usad", n_parameters=1, flops=1, latency_ms=1, step_ms=1, epoch_seconds=1)
-    with pytest.raises(LackingError, match="records of paper-cost with the paper's net"):
-        from_records.cost_against(Options(records=(usad,)))
+    with pytest.raises(MissingSourceError, match="records of paper-cost with the paper's net"):
+        from_records.cost_against(FigureOptions(records=(usad,)))
     random = record("paper-sensitivity", "random", pa_f1=0.5, roc_auc=0.5)
-    with pytest.raises(LackingError, match="records of paper-sensitivity with the paper's net"):
-        from_records.sensitivity(Options(records=(random,)))
+    with pytest.raises(MissingSourceError, match="records of paper-sensitivity with the paper's net"):
+        from_records.sensitivity(FigureOptions(records=(random,)))
 
 
 # -- what is computed --------------------------------------------------------------------------------------------------
 
 
-def test_entropies_of_what_is_known() -> None:
+def test_entropies_of_known_distributions() -> None:
     assert softmax_entropy(np.full((2, 3, 5), 7.0)) == pytest.approx(math.log(5))
     certain = np.zeros((4, 6))
     certain[:, 2] = 1000
@@ -243,24 +248,24 @@ def test_entropies_of_what_is_known() -> None:
 @pytest.mark.parametrize(
     "setting", [theory.Setting(4, 32, 0, 0), theory.Setting(4, 32, 4, 32), theory.Setting(8, 16, 0, 0)]
 )
-def test_simulation_meets_the_papers_formulas_where_all_points_are_alike(setting: theory.Setting) -> None:
-    found, formula = theory.simulate(setting, 1000, seed=1), theory.formulas(setting)
+def test_simulation_agrees_with_the_papers_formulas_if_all_points_are_alike(setting: theory.Setting) -> None:
+    found, formula = theory.simulate_entropies(setting, 1000, seed=1), theory.formulas(setting)
     for name in ("inter", "intra", "intra_all"):
         assert found[name] == pytest.approx(formula["inter_paper"], abs=0.03)
         assert found[name] == pytest.approx(formula["intra_paper"], abs=0.03)
 
 
-def test_simulation_meets_the_formula_of_the_same_points_and_not_the_papers() -> None:
+def test_simulation_agrees_with_the_formula_of_the_same_points_and_not_with_the_papers() -> None:
     setting = theory.Setting(4, 32, 1, 1)  # the paper's example
-    found, formula = theory.simulate(setting, 3000, seed=1), theory.formulas(setting)
+    found, formula = theory.simulate_entropies(setting, 3000, seed=1), theory.formulas(setting)
     assert found["inter"] == pytest.approx(formula["inter_same_points"], abs=0.03)
     assert found["intra"] == pytest.approx(formula["intra_paper"], abs=0.03)
     assert formula["inter_paper"] > found["intra"] > found["inter"]  # its inequality, and what comes out
 
 
-def test_anomalous_points_are_where_they_should_be() -> None:
+def test_sampled_windows_have_the_right_number_of_anomalous_points() -> None:
     setting = theory.Setting(4, 8, 1, 2)
-    values, odd = theory.draw_windows(setting, 4000, np.random.default_rng(0))
+    values, odd = theory.sample_windows(setting, 4000, np.random.default_rng(0))
     assert (odd.sum(axis=1) == 1).all()
     wide = (2 * theory.ANOMALOUS + 6 * theory.NORMAL) / 8
     assert values[odd].var() == pytest.approx(wide, rel=0.05)
@@ -276,39 +281,39 @@ def test_linear_mixers_are_what_the_theory_assumes() -> None:
 def test_the_halves_add_up_to_the_reconstruction(fitted: PatchAD) -> None:
     windows = waves(90).reshape(3, 30, 3)
     inter, intra = nets.halves(fitted, windows)
-    whole = np.mean([out.reconstruction.numpy() for out in nets.look(fitted, windows)], axis=0)
+    whole = np.mean([out.reconstruction.numpy() for out in nets.run_net(fitted, windows)], axis=0)
     np.testing.assert_allclose(inter + intra, whole, atol=1e-5)
 
 
-def test_parts_of_the_loss_make_the_loss() -> None:
+def test_the_terms_of_the_loss_add_up_to_the_loss() -> None:
     detector = small(objective="agreement", constraint=0.0).fit(waves(300))
-    found = losses.parts_of_loss(detector, waves(60).reshape(2, 30, 3))
+    found = losses.loss_terms(detector, waves(60).reshape(2, 30, 3))
     assert found["loss"] == pytest.approx(found["reconstruction"] + 2 * found["distance"], rel=1e-4)
     assert 0 < found["flatness"] <= 1
 
 
 def test_the_adversarial_loss_is_the_reconstruction_alone() -> None:
     detector = small(objective="adversarial", max_steps=3).fit(waves(300))
-    found = losses.parts_of_loss(detector, waves(60).reshape(2, 30, 3))
+    found = losses.loss_terms(detector, waves(60).reshape(2, 30, 3))
     assert found["loss"] == pytest.approx(found["reconstruction"], rel=1e-4)
     assert found["distance"] > 0
 
 
-def test_every_row_gets_the_features_of_its_patch_and_position(fitted: PatchAD) -> None:
+def test_every_row_has_the_features_of_its_patch_and_position(fitted: PatchAD) -> None:
     values = waves(75)  # two windows and a half
     found = cases.row_features(fitted, values)
-    outputs = nets.look(fitted, values[:30][None])
-    for name, place in (("inter", lambda t, size: t // size), ("intra", lambda t, size: t % size)):
+    outputs = nets.run_net(fitted, values[:30][None])
+    for name, position in (("inter", lambda t, size: t // size), ("intra", lambda t, size: t % size)):
         for t in (0, 4, 17, 29):
             parts = [
-                getattr(out, name)[:, place(t, size), 0].mean(0).numpy()
+                getattr(out, name)[:, position(t, size), 0].mean(0).numpy()
                 for out, size in zip(outputs, fitted.patch_sizes_, strict=True)
             ]
             np.testing.assert_allclose(found[name][t], np.concatenate(parts), atol=1e-5)
     assert found["input"].shape == (75, 3)
 
 
-def test_detail_is_what_is_fast() -> None:
+def test_detail_is_the_share_of_high_frequencies() -> None:
     noise = np.random.default_rng(0).standard_normal((50, 100))
     assert detail_share(noise) == pytest.approx(0.8, abs=0.03)  # 40 of 50 frequencies are over a tenth
 
@@ -318,13 +323,13 @@ def test_the_papers_setting_is_in_every_panel() -> None:
     assert set(from_records.SENSITIVITIES) <= set(base)
 
 
-def test_the_page_on_benchmarks_says_what_every_figure_is_made_from() -> None:
+def test_the_benchmark_page_says_what_every_figure_is_made_from() -> None:
     page = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
     table = page.split("| made from | figures |")[1]
     assert set(re.findall(r"`([\w-]+)`", table)) - {"--data", "paper-sensitivity", "paper-cost"} == set(FIGURES)
 
 
-def test_the_page_of_figures_names_each_and_shows_it_with_its_data() -> None:
+def test_the_analysis_page_shows_every_figure_with_its_data() -> None:
     root = Path(__file__).parents[2] / "docs"
     page = (root / "analysis.md").read_text(encoding="utf-8")
     shown = re.findall(r"\(images/analysis/([\w-]+)\.png\)", page)

@@ -1,4 +1,4 @@
-"""One detector, one protocol, one entity."""
+"""A fitted detector, judged by a protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from tests.conftest import SMALL
 
 from patchad import metrics
-from patchad.bench.protocols import checksum, fit_and_score, hardware, judge, n_parameters, versions
+from patchad.bench.fits import fit_and_score
+from patchad.bench.protocols import judge
 from patchad.datasets.entity import Entity
 from patchad.datasets.synthetic import one_channel
 from patchad.detectors.baselines.random import RandomScore
@@ -22,15 +23,14 @@ def entity() -> Entity:
     return one_channel("seasonal", rows=600)
 
 
-def test_open_gives_its_metrics_in_order_from_scores_and_the_fitted_threshold(entity: Entity) -> None:
+def test_open_computes_its_metrics_in_order_from_scores_and_fitted_threshold(entity: Entity) -> None:
     fit = fit_and_score(PatchAD(**SMALL), entity)
     found = judge(fit, entity, "open", "quantile:0.99")
     assert list(found)[:1] == ["vus_pr_opt"]
     assert {"pr_auc", "roc_auc", "f1", "affiliation_f1", "event_f1", "delay_mean", "false_events_per_10k"} <= set(found)
     scores = fit.detector.decision_function(entity.test)
-    level = np.quantile(fit.detector.held_out_scores_, 0.99)
+    level = np.nanquantile(fit.detector.held_out_scores_, 0.99)
     assert found["f1"] == metrics.f1(labels=entity.labels, alarms=scores > level)
-    assert found["f1"] == metrics.f1(labels=entity.labels, alarms=fit.detector.predict(entity.test))
     assert found["vus_pr_opt"] == metrics.vus(labels=entity.labels, scores=scores, family="opt").pr
 
 
@@ -44,7 +44,7 @@ def test_open_depends_on_no_later_row_of_test(entity: Entity) -> None:
     assert levels[0] == levels[1]
 
 
-def test_open_refuses_a_threshold_that_looks_at_test(entity: Entity) -> None:
+def test_open_refuses_a_threshold_that_depends_on_test(entity: Entity) -> None:
     with pytest.raises(InputError, match="protocol 'open' forbids"):
         judge(fit_and_score(RandomScore(), entity), entity, "open", "ratio:1")
 
@@ -62,30 +62,7 @@ def test_paper_alarms_at_the_ratio_of_train_and_test_scores_and_adjusts(entity: 
     assert found["oracle_f1"] >= found["f1"]
 
 
-def test_what_a_fit_costs_is_measured(entity: Entity) -> None:
-    fit = fit_and_score(PatchAD(**SMALL), entity)
-    assert fit.fit_seconds > 0
-    assert fit.score_seconds > 0
-    assert fit.peak_memory > 50_000_000
-    assert n_parameters(fit.detector) == fit.detector.n_parameters_ > 100
-    assert n_parameters(RandomScore()) == 0
-    assert n_parameters(object()) is None
-
-
-@pytest.mark.parametrize("label", [False, True])
-def test_labels_of_one_kind_are_skipped_with_the_reason(entity: Entity, label: bool) -> None:
-    same = Entity("same", entity.train, entity.test, np.full(len(entity.test), label))
-    fit = fit_and_score(RandomScore(), same)
-    assert fit.fit_seconds is None
-    assert "every test row is labelled" in judge(fit, same, "open", "auto")["skipped"]
-
-
-def test_a_train_too_short_is_skipped_with_the_reason(entity: Entity) -> None:
-    short = Entity("short", entity.train[:10], entity.test, entity.labels)
-    assert "at least 32" in judge(fit_and_score(RandomScore(), short), short, "open", "auto")["skipped"]
-
-
-def test_what_has_no_value_is_null_in_json(entity: Entity) -> None:
+def test_an_undefined_metric_is_null_in_json(entity: Entity) -> None:
     found = judge(fit_and_score(RandomScore(), entity), entity, "open", 2.0)
     assert found["delay_mean"] is None
     json.dumps(found, allow_nan=False)
@@ -94,16 +71,6 @@ def test_what_has_no_value_is_null_in_json(entity: Entity) -> None:
 def test_unknown_protocol_is_refused(entity: Entity) -> None:
     with pytest.raises(InputError, match="no protocol 'closed'"):
         judge(fit_and_score(RandomScore(), entity), entity, "closed", "auto")
-
-
-def test_checksum_sees_values_and_labels(entity: Entity) -> None:
-    other = Entity(entity.name, entity.train, entity.test, ~entity.labels)
-    assert len({checksum(entity), checksum(other), checksum(one_channel("seasonal", rows=600))}) == 2
-
-
-def test_versions_and_hardware_are_named() -> None:
-    assert {"patchad", "python", "torch", "numpy"} <= set(versions())
-    assert "cores" in hardware()
 
 
 def test_random_scores_are_seeded_causal_and_differ_between_series() -> None:
@@ -118,7 +85,7 @@ def test_random_scores_are_seeded_causal_and_differ_between_series() -> None:
     assert (detector.explain(test) == 0).all()
 
 
-def test_random_scores_survive_a_file(tmp_path) -> None:
+def test_random_scores_survive_saving(tmp_path) -> None:
     from patchad import load
 
     rows = np.random.default_rng(1).random((100, 2))

@@ -11,16 +11,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests import native
 
 import patchad
-from patchad.bench import runner as experiment
-from patchad.bench.protocols import fit_and_score
+from patchad.bench import cells, runner
+from patchad.bench.cells import RunOptions, load_entities, narrow, plan_cells
+from patchad.bench.fits import fit_and_score
 from patchad.bench.records import KEYS, RecordFile, identity, read_records
-from patchad.bench.runner import Options, plan, run_suite
+from patchad.bench.runner import run_suite
 from patchad.bench.suites import RANDOM, SUITES, Variant
+from patchad.datasets.synthetic import generate
 from patchad.detectors.baselines.random import RandomScore
 from patchad.detectors.registry import DETECTORS
 from patchad.errors import InputError, MissingExtraError
@@ -36,11 +37,11 @@ def records_of(path: Path) -> list[dict]:
     return records
 
 
-def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
+def test_a_record_has_the_documented_fields(tmp_path: Path) -> None:
     path = tmp_path / "new" / "records.jsonl"
-    said: list[str] = []
-    outcome = run_suite(SMOKE, path, Options(workers=1, entities=1), said.append)
-    assert (outcome.cells, outcome.already, outcome.failed, outcome.missing) == (4, 0, (), ())
+    messages: list[str] = []
+    summary = run_suite(SMOKE, path, RunOptions(workers=1, entities=1), messages.append)
+    assert (summary.cells, summary.already, summary.failed, summary.missing) == (4, 0, (), ())
     records = records_of(path)
     for record in records:
         assert tuple(record) == KEYS
@@ -56,36 +57,36 @@ def test_a_record_has_the_fields_of_the_contract(tmp_path: Path) -> None:
     parameters = records[0]["parameters"]
     assert parameters.items() >= {"window": 30, "d_model": 8, "max_steps": 5, "threshold": "auto", "hop": 5}.items()
     assert not {"random_state", "device", "verbose"} & set(parameters)
-    assert any("[4/4]" in line for line in said)
+    assert any("[4/4]" in line for line in messages)
 
 
-def test_cells_that_differ_in_threshold_alone_share_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_that_differ_only_in_threshold_share_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fits = []
-    real = experiment.fit_and_score
-    monkeypatch.setattr(experiment, "fit_and_score", lambda *args: fits.append(1) or real(*args))
+    real = runner.fit_and_score
+    monkeypatch.setattr(runner, "fit_and_score", lambda *args: fits.append(1) or real(*args))
     variants = tuple(Variant(f"r{r}", "random", parameters={"threshold": f"ratio:{r}"}) for r in (1, 2, 3))
     suite = replace(SMOKE, protocols=("paper",), variants=variants)
-    run_suite(suite, tmp_path / "r.jsonl", Options(workers=1, entities=2))
+    run_suite(suite, tmp_path / "r.jsonl", RunOptions(workers=1, entities=2))
     assert len(fits) == 2
     shares = [record["metrics"]["alarm_share"] for record in records_of(tmp_path / "r.jsonl")[:3]]
     assert shares == sorted(shares)
     assert shares[0] < shares[2]
 
 
-def test_cells_that_differ_in_orientation_share_a_fit_and_get_the_records_of_fits_of_their_own(
+def test_cells_that_differ_only_in_orientation_share_a_fit_and_get_the_same_records_as_with_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fits = []
-    real = experiment.fit_and_score
-    monkeypatch.setattr(experiment, "fit_and_score", lambda *args: fits.append(1) or real(*args))
+    real = runner.fit_and_score
+    monkeypatch.setattr(runner, "fit_and_score", lambda *args: fits.append(1) or real(*args))
     tiny = TINY.parameters | {"hop": 30, "epochs": None, "batch_size": 16}
     pair = tuple(Variant(f"o{o}", "patchad", "paper", tiny | {"orientation": o}) for o in (None, 1))
     alone = []
-    run_suite(replace(SMOKE, variants=pair), tmp_path / "both.jsonl", Options(workers=1, entities=1))
+    run_suite(replace(SMOKE, variants=pair), tmp_path / "both.jsonl", RunOptions(workers=1, entities=1))
     together = records_of(tmp_path / "both.jsonl")
     assert len(fits) == 1
     for number, variant in enumerate(pair):
-        run_suite(replace(SMOKE, variants=(variant,)), tmp_path / f"{number}.jsonl", Options(workers=1, entities=1))
+        run_suite(replace(SMOKE, variants=(variant,)), tmp_path / f"{number}.jsonl", RunOptions(workers=1, entities=1))
         alone += records_of(tmp_path / f"{number}.jsonl")
     assert len(fits) == 3
     measured = ("fit_seconds", "score_seconds", "peak_memory")
@@ -98,50 +99,43 @@ def test_cells_that_differ_in_orientation_share_a_fit_and_get_the_records_of_fit
     assert areas[None] == pytest.approx(1 - areas[1])
 
 
-def test_a_fused_score_shares_no_fit_between_orientations(tmp_path: Path) -> None:
-    pair = tuple(Variant(f"o{o}", parameters=TINY.parameters | {"orientation": o}) for o in (1, -1))
-    cells, _ = plan(replace(SMOKE, variants=pair, protocols=("open",)), Options(entities=1))
-    assert len({cell.fit_key for cell in cells}) == 2
-
-
-def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
+def test_existing_records_are_not_run_again(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    run_suite(SMOKE, path, Options(workers=1, detectors=("random",), limit=3))
+    run_suite(SMOKE, path, RunOptions(workers=1, detectors=("random",), limit=3))
     before = path.read_bytes()
-    outcome = run_suite(SMOKE, path, Options(workers=1, detectors=("random",)))
-    assert (outcome.cells, outcome.already) == (10, 3)
+    summary = run_suite(SMOKE, path, RunOptions(workers=1, detectors=("random",)))
+    assert (summary.cells, summary.already) == (10, 3)
     assert path.read_bytes().startswith(before)
     assert len(records_of(path)) == 10
     whole = path.read_bytes()
-    run_suite(SMOKE, path, Options(workers=1, detectors=("random",)))
+    run_suite(SMOKE, path, RunOptions(workers=1, detectors=("random",)))
     assert path.read_bytes() == whole
 
 
-def test_what_another_suite_measured_of_the_same_rows_is_taken_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_of_another_suite_on_the_same_data_are_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "records.jsonl"
-    options = Options(workers=1, detectors=("random",))
+    options = RunOptions(workers=1, detectors=("random",))
     run_suite(SMOKE, path, options)
     other, cost = replace(SMOKE, name="open"), replace(SMOKE, name="paper-cost", cost=True)
     shorter = replace(SMOKE, name="open-full", test_rows=500)
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "run_task", lambda task: pytest.fail("measured again"))
-        said: list[str] = []
-        assert run_suite(other, path, options, said.append).failed == ()
-    assert any("10 records of other suites" in line for line in said)
+        patch.setattr(runner, "run_task", lambda task: pytest.fail("measured again"))
+        messages: list[str] = []
+        assert run_suite(other, path, options, messages.append).failed == ()
+    assert any("10 records of other suites" in line for line in messages)
     own, taken = ([record for record in records_of(path) if record["suite"] == name] for name in ("smoke", "open"))
     assert [record | {"suite": "smoke"} for record in taken] == own
     assert len(own) == 10
     with RecordFile(path) as file:
         for suite, left in ((cost, 10), (other, 0)):
-            cells, _ = plan(experiment.narrowed(suite, options), options)
-            todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
-            assert len(experiment._taken_over(suite, todo, options, file, said.append)) == left
-        entities = experiment.generate("five-kinds")
-        monkeypatch.setattr(experiment, "load_entities", lambda *_: [shortened(entity) for entity in entities])
-        cells, _ = plan(experiment.narrowed(shorter, options), options)
-        assert len(experiment._taken_over(shorter, cells, options, file, said.append)) == 10  # other rows
+            planned, _ = plan_cells(narrow(suite, options), options)
+            todo = [cell for cell in planned if identity(cell.to_dict()) not in file.done]
+            assert len(runner._reuse_records(suite, todo, options, file, messages.append)) == left
+        entities = [shortened(entity) for entity in generate("five-kinds")]
+        for module in (cells, runner):
+            monkeypatch.setattr(module, "load_entities", lambda *_: entities)
+        planned, _ = plan_cells(narrow(shorter, options), options)
+        assert len(runner._reuse_records(shorter, planned, options, file, messages.append)) == 10  # other rows
 
 
 def shortened(entity):
@@ -151,70 +145,44 @@ def shortened(entity):
 @pytest.mark.parametrize("torn", [1, 40, 300])
 def test_a_torn_last_line_is_dropped_and_its_cell_run_again(tmp_path: Path, torn: int) -> None:
     path = tmp_path / "records.jsonl"
-    options = Options(workers=1, detectors=("random",))
+    options = RunOptions(workers=1, detectors=("random",))
     run_suite(SMOKE, path, options)
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]) + lines[-1][:torn])
     assert len(read_records(path)) == len(lines) - 1
     assert path.read_bytes().endswith(lines[-1][:torn])  # reading changes nothing
-    outcome = run_suite(SMOKE, path, options)
-    assert outcome.already == len(lines) - 1
+    summary = run_suite(SMOKE, path, options)
+    assert summary.already == len(lines) - 1
     assert len(records_of(path)) == len(lines)
 
 
 def test_a_whole_last_line_without_its_newline_counts(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
-    options = Options(workers=1, detectors=("random",))
-    run_suite(SMOKE, path, Options(workers=1, detectors=("random",), limit=2))
+    options = RunOptions(workers=1, detectors=("random",))
+    run_suite(SMOKE, path, RunOptions(workers=1, detectors=("random",), limit=2))
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     assert run_suite(SMOKE, path, options).already == 2
     assert len(records_of(path)) == 10
 
 
-def test_repeated_records_are_read_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "records.jsonl"
-    run_suite(SMOKE, path, Options(workers=1, detectors=("random",), limit=2))
-    path.write_bytes(path.read_bytes() * 2)
-    assert len(read_records(path)) == 2
-    assert "2 records repeat" in caplog.text
-
-
-@pytest.mark.parametrize("line", ["nonsense", "[1]", "{}", '{"suite": "s"}', '{"suite"\nnonsense'])
-def test_a_line_that_is_no_record_is_refused_and_nothing_changes(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "records.jsonl"
-    path.write_text(line + "\n")
-    with pytest.raises(InputError, match="line 1 is no record"):
-        read_records(path)
-    with pytest.raises(InputError, match="line 1 is no record"):
-        RecordFile(path)
-    assert path.read_text() == line + "\n"
-
-
-def test_a_file_of_something_else_is_never_cut(tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_never_truncated(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("remember the milk")
-    with pytest.raises(InputError, match="line 1 is no record"):
-        run_suite(SMOKE, path, Options(workers=1))
+    with pytest.raises(InputError, match="line 1 is not a record"):
+        run_suite(SMOKE, path, RunOptions(workers=1))
     assert path.read_text() == "remember the milk"
-
-
-def test_a_second_writer_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "records.jsonl"
-    with RecordFile(path), pytest.raises(InputError, match="another run"):
-        RecordFile(path)
-    with pytest.raises(InputError, match="is a folder"):
-        RecordFile(tmp_path)
 
 
 SLOW_RUN = """
 import sys
 from pathlib import Path
-from tests.bench.test_runner import SMOKE, TINY
-from patchad.bench.runner import Options, run_suite
+from tests.bench.test_runner import SMOKE
+from patchad.bench.cells import RunOptions
+from patchad.bench.runner import run_suite
 
 if __name__ == "__main__":
-    run_suite(SMOKE, Path(sys.argv[1]), Options(workers=2, entities=3), lambda line: print(line, flush=True))
+    run_suite(SMOKE, Path(sys.argv[1]), RunOptions(workers=2, entities=3), lambda line: print(line, flush=True))
 """
 
 
@@ -237,9 +205,9 @@ def test_kill_9_in_the_middle_then_again_gives_every_record_once(tmp_path: Path)
         run.kill()
         run.wait()
     some = path.read_bytes().count(b"\n")
-    outcome = run_suite(SMOKE, path, Options(workers=1, entities=3))
-    assert outcome.cells == 12
-    assert outcome.already == some < 12
+    summary = run_suite(SMOKE, path, RunOptions(workers=1, entities=3))
+    assert summary.cells == 12
+    assert summary.already == some < 12
     assert len(records_of(path)) == 12
     assert children
     deadline = time.monotonic() + 10
@@ -267,67 +235,21 @@ def test_an_error_in_a_cell_spares_the_others_and_leaves_no_record(
             raise ZeroDivisionError("oh")
         return {"roc_auc": 0.5}
 
-    monkeypatch.setattr(experiment, "judge", broken)
-    outcome = run_suite(SMOKE, tmp_path / "r.jsonl", Options(workers=1, detectors=("random",)))
-    assert outcome.failed == ("five-kinds trend random seed 0: ZeroDivisionError: oh",)
+    monkeypatch.setattr(runner, "judge", broken)
+    summary = run_suite(SMOKE, tmp_path / "r.jsonl", RunOptions(workers=1, detectors=("random",)))
+    assert summary.failed == ("five-kinds trend random seed 0: ZeroDivisionError: oh",)
     assert len(records_of(tmp_path / "r.jsonl")) == 8
 
 
 def test_missing_datasets_are_named_and_the_others_run(tmp_path: Path) -> None:
     native.npz(tmp_path / "ASD" / "omi-1.npz", 19, train=80, test=60)
     suite = replace(SUITES["open"], variants=(RANDOM,))
-    said: list[str] = []
-    outcome = run_suite(suite, tmp_path / "r.jsonl", Options(data=tmp_path, workers=1, seeds=2), said.append)
-    assert set(outcome.missing) == set(suite.datasets) - {"ASD"}
-    assert any(line.startswith("PSM is left out") for line in said)
-    assert any("'omi-2'" in line for line in said)
+    messages: list[str] = []
+    summary = run_suite(suite, tmp_path / "r.jsonl", RunOptions(data=tmp_path, workers=1, seeds=2), messages.append)
+    assert set(summary.missing) == set(suite.datasets) - {"ASD"}
+    assert any(line.startswith("PSM is left out") for line in messages)
+    assert any("'omi-2'" in line for line in messages)
     assert [record["seed"] for record in records_of(tmp_path / "r.jsonl")] == [0, 1]
-
-
-def test_nothing_to_run_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'smoke', which needs none"):
-        run_suite(SUITES["paper-ucr"], tmp_path / "r.jsonl", Options(data=tmp_path / "none"))
-    assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_paper_joins_and_open_cuts(tmp_path: Path) -> None:
-    for name in ("C-1", "C-2", "F-7"):
-        native.npz(tmp_path / "MSL" / "channels" / f"{name}.npz", 55, train=80, test=60)
-    options = Options(data=tmp_path, workers=1)
-    cells, _ = plan(SUITES["paper-classic"], options)
-    assert {cell.entity for cell in cells} == {"MSL"}
-    assert experiment.load_entities(SUITES["paper-classic"], "MSL", options)[0].test.shape == (180, 55)
-    short = replace(SUITES["open"], train_rows=50, test_rows=40)
-    first, second = experiment.load_entities(short, "MSL", options)
-    assert (first.name, second.name) == ("C-1", "F-7")
-    assert (first.train.shape, first.test.shape, first.labels.shape) == ((50, 55), (40, 55), (40,))
-    whole = experiment.load_entities(SUITES["open-full"], "MSL", options)[0]
-    np.testing.assert_array_equal(first.train, whole.train[-50:])
-    np.testing.assert_array_equal(first.test, whole.test[:40])
-
-
-def test_rows_can_be_chosen_by_their_name_or_their_detectors() -> None:
-    suite = SUITES["paper-ablation"]
-    narrowed = experiment.narrowed(suite, Options(detectors=("wo_ch_mixer", "random"), datasets=("msl",)))
-    assert [variant.name for variant in narrowed.variants] == ["wo_ch_mixer", "random"]
-    assert narrowed.datasets == ("MSL",)
-    with pytest.raises(InputError, match="no detector 'nope'"):
-        experiment.narrowed(suite, Options(detectors=("nope",)))
-    with pytest.raises(InputError, match="has no dataset 'UCR'"):
-        experiment.narrowed(suite, Options(datasets=("UCR",)))
-    with pytest.raises(InputError, match="workers must be at least 1"):
-        Options(workers=0)
-
-
-def test_all_means_every_row_and_every_other_detector_once() -> None:
-    for name in ("paper-classic", "paper-ablation", "open"):
-        suite = SUITES[name]
-        rows = experiment.narrowed(suite, Options(detectors=("random", "all"))).variants
-        assert len({row.name for row in rows}) == len(rows)
-        assert all(variant in rows for variant in suite.variants)
-        assert {row.detector for row in rows} == set(DETECTORS)
-    whole = experiment.narrowed(SUITES["paper-classic"], Options(detectors=("npsr_seq-induced",))).variants
-    assert [(row.detector, row.parameters) for row in whole] == [("npsr_seq", {"score": "induced"})]
 
 
 class Needy(RandomScore):
@@ -339,34 +261,27 @@ class Needy(RandomScore):
         raise MissingExtraError("nolib", "baselines")
 
 
-def test_a_detector_that_cannot_run_here_is_said_once_and_leaves_neither_record_nor_failure(
+def test_an_unavailable_detector_is_named_once_and_leaves_neither_record_nor_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DETECTORS, "needy", Needy)
-    said: list[str] = []
-    options = Options(workers=1, detectors=("needy", "random"), entities=2)
-    outcome = run_suite(SMOKE, tmp_path / "r.jsonl", options, said.append)
-    assert outcome.unavailable == ("needy",)
-    assert (outcome.cells, outcome.failed) == (4, ())
-    (line,) = [line for line in said if line.startswith("skipped: ")]
+    messages: list[str] = []
+    options = RunOptions(workers=1, detectors=("needy", "random"), entities=2)
+    summary = run_suite(SMOKE, tmp_path / "r.jsonl", options, messages.append)
+    assert summary.unavailable == ("needy",)
+    assert (summary.cells, summary.failed) == (4, ())
+    (line,) = [line for line in messages if line.startswith("skipped: ")]
     assert "needy" in line
     assert "pip install 'patchad[baselines]'" in line
     assert {record["detector"] for record in records_of(tmp_path / "r.jsonl")} == {"random"}
     with pytest.raises(MissingExtraError):
-        fit_and_score(Needy(), experiment.load_entities(SMOKE, "five-kinds", options)[0])
-
-
-def test_settings_that_equal_the_papers_are_run_once() -> None:
-    suite = replace(SUITES["paper-sensitivity"], datasets=("five-kinds",), seeds=(0,))
-    cells, _ = plan(suite, Options(entities=1))
-    # constraint 0.2, ratio 1, width 40, three layers, window 105 and patches 3, 5 are the paper's own setting
-    assert len(cells) == len(suite.variants) - 6
+        fit_and_score(Needy(), load_entities(SMOKE, "five-kinds", options)[0])
 
 
 @pytest.mark.parametrize("variant", [TINY, Variant("usad", "usad", parameters={"max_steps": 2})])
-def test_cost_is_measured_in_place_of_quality(variant: Variant, tmp_path: Path) -> None:
+def test_cost_is_measured_instead_of_quality(variant: Variant, tmp_path: Path) -> None:
     suite = replace(SUITES["paper-cost"], variants=(variant,), seeds=(0,), datasets=("swat-shaped",))
-    run_suite(suite, tmp_path / "r.jsonl", Options(workers=1))
+    run_suite(suite, tmp_path / "r.jsonl", RunOptions(workers=1))
     (record,) = records_of(tmp_path / "r.jsonl")
     assert set(record["metrics"]) == {"n_parameters", "flops", "latency_ms", "step_ms", "epoch_seconds"}
     assert all(value > 0 for value in record["metrics"].values())

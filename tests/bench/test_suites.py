@@ -1,4 +1,4 @@
-"""What the suites hold."""
+"""What the suites contain."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from patchad.bench.paper import paper_figures
+from patchad.bench.cells import all_variants, parameters_of
+from patchad.bench.paper import published_rows
 from patchad.bench.protocols import PROTOCOLS
 from patchad.bench.records import KEYS
-from patchad.bench.runner import all_rows, parameters_of
 from patchad.bench.suites import FOUR, SAMPLE, SUITES, find_suite
 from patchad.datasets import DATASETS
 from patchad.datasets.synthetic import SYNTHETIC
@@ -33,7 +33,7 @@ CONTRACT = (
 """Names that other programs may rely on, whether or not there is a detector of that name yet."""
 
 
-def test_all_suites_are_there() -> None:
+def test_all_suites_exist() -> None:
     assert tuple(SUITES) == NAMES
 
 
@@ -47,7 +47,7 @@ def test_every_name_in_a_suite_is_known(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_variant_can_be_made_from_its_recorded_parameters(name: str) -> None:
+def test_every_variant_can_be_rebuilt_from_the_parameters_of_its_records(name: str) -> None:
     suite = find_suite(name)
     for variant in suite.variants:
         for protocol in suite.protocols:
@@ -59,7 +59,7 @@ def test_every_variant_can_be_made_from_its_recorded_parameters(name: str) -> No
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_window_of_a_suite_can_be_cut_into_its_patches(name: str) -> None:
+def test_every_window_of_a_suite_is_a_multiple_of_its_patches(name: str) -> None:
     for variant in find_suite(name).variants:
         parameters = parameters_of(variant, "paper", None)
         uneven = [size for size in parameters.get("patch_sizes", ()) if parameters["window"] % size]
@@ -101,30 +101,30 @@ def test_smoke_needs_no_files() -> None:
 
 
 def test_every_row_of_the_papers_studies_has_its_variant() -> None:
-    for figure in paper_figures():
-        if figure["detector"] == "patchad":
-            suite = find_suite(figure["suite"])
-            assert figure["variant"] in {variant.name for variant in suite.variants}, figure
-            assert figure["dataset"] in suite.datasets, figure
+    for row in published_rows():
+        if row["detector"] == "patchad":
+            suite = find_suite(row["suite"])
+            assert row["variant"] in {variant.name for variant in suite.variants}, row
+            assert row["dataset"] in suite.datasets, row
 
 
-def test_every_method_of_the_paper_has_the_name_it_has_or_would_have_in_the_registry() -> None:
-    named = {figure["method"]: figure["detector"] for figure in paper_figures() if figure["detector"] != "patchad"}
+def test_every_method_of_the_paper_has_a_name_of_the_registry() -> None:
+    named = {row["method"]: row["detector"] for row in published_rows() if row["detector"] != "patchad"}
     assert named.items() >= {"AnomTrans": "anomaly_transformer", "IForest*": "iforest_sub", "NPSR": "npsr_seq"}.items()
     assert set(named.values()) <= set(CONTRACT)
-    for figure in paper_figures():
-        if figure["detector"] in DETECTORS:
-            rows = {row.name: row.detector for row in all_rows(find_suite(figure["suite"]))}
-            assert rows[figure["variant"]] == figure["detector"], figure
+    for row in published_rows():
+        if row["detector"] in DETECTORS:
+            variants = {variant.name: variant.detector for variant in all_variants(find_suite(row["suite"]))}
+            assert variants[row["variant"]] == row["detector"], row
 
 
-def test_both_strides_stand_beside_each_other() -> None:
+def test_both_readings_of_the_stride_are_in_the_sensitivity_suite() -> None:
     names = {variant.name: variant for variant in find_suite("paper-sensitivity").variants}
     assert parameters_of(names["stride=window"], "paper", None)["stride"] == 105
     assert parameters_of(names["patchad-paper"], "paper", None)["stride"] == 1
 
 
-def test_the_page_on_benchmarks_tells_of_every_suite_and_every_key() -> None:
+def test_the_benchmark_page_lists_every_suite_and_every_key() -> None:
     page = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
     rows = [line.split("`")[1] for line in page.split("## Protocols")[0].splitlines() if line.startswith("| `")]
     assert rows == list(SUITES)

@@ -1,4 +1,4 @@
-"""Records to tables."""
+"""Result tables from records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from patchad.bench import paper
-from patchad.bench.paper import paper_figures
-from patchad.bench.runner import all_rows, parameters_of
+from patchad.bench.cells import all_variants, parameters_of
+from patchad.bench.paper import published_rows
 from patchad.bench.statistics import bootstrap
 from patchad.bench.suites import FOUR, SUITES
 from patchad.bench.tables import make_tables, render
@@ -38,7 +38,7 @@ def test_every_detector_of_the_records_is_named(style: str) -> None:
     assert "my_own" in text
 
 
-def test_the_papers_figures_stand_beside_ours_and_both_of_them_where_it_contradicts_itself() -> None:
+def test_published_values_stand_beside_ours_and_contradictions_are_both_shown() -> None:
     text = render(of_variants("paper-classic"))
     (own,) = [line for line in text.splitlines() if "tab:comparison_wo_pa" in line]
     (other,) = [line for line in text.splitlines() if "tab:ablation" in line]
@@ -57,8 +57,8 @@ def test_the_papers_figures_stand_beside_ours_and_both_of_them_where_it_contradi
 
 def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:
     names = ("npsr_seq-induced", "npsr_seq", "npsr_pt", "random")
-    rows = [row for row in all_rows(SUITES["paper-classic"]) if row.name in names]
-    records = [record(row.detector, parameters=parameters_of(row, "paper", None)) for row in rows]
+    variants = [variant for variant in all_variants(SUITES["paper-classic"]) if variant.name in names]
+    records = [record(variant.detector, parameters=parameters_of(variant, "paper", None)) for variant in variants]
     (table,) = make_tables(records)
     labels = [row.label for row in table.rows]
     for name, above in {
@@ -69,17 +69,17 @@ def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:
         assert labels[labels.index(name) - 1] == above
 
 
-def test_methods_of_the_paper_without_a_row_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_of_the_paper_that_are_not_shown_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "ABSENT", {"d3r": "its weights are not public"})
-    notes = paper.without_row("paper-classic", "MSL", {"lof"}, {"patchad", "lof", "pca"})
-    assert "No row of ours for D3R: its weights are not public." in notes
-    assert "No row of ours for USAD: there is no detector usad." in notes
+    notes = paper.not_reproduced("paper-classic", "MSL", {"lof"}, {"patchad", "lof", "pca"})
+    assert "Not implemented: D3R; its weights are not public." in notes
+    assert "Not implemented: USAD; there is no detector usad." in notes
     assert not any("LOF" in note for note in notes)
-    assert notes[-1] == "Rows of the paper that these records lack: pca, patchad-paper; `--detectors all` runs them."
+    assert notes[-1] == "Not in these records: pca, patchad-paper; `--detectors all` runs them."
     assert "patchad-paper; `--detectors all` runs them." in render([record("random")])
 
 
-def test_rows_of_open_are_sorted_by_vus_pr_and_say_what_they_cost() -> None:
+def test_rows_of_open_are_sorted_by_vus_pr_and_end_with_their_cost() -> None:
     cost = {"fit_seconds": 3.5, "score_seconds": 0.25, "peak_memory": 512_000_000, "n_parameters": 1234}
     shared = {"suite": "open", "protocol": "open"}
     values = {"random": 0.1, "patchad": 0.3, "cnn": 0.5}
@@ -103,22 +103,22 @@ def test_every_study_of_the_paper_finds_its_rows() -> None:
         (table,) = make_tables(of_variants(suite))
         ours = sum(row.source == "ours" for row in table.rows)
         assert ours >= len(SUITES[suite].variants)
-        figures = [f for f in paper_figures() if f["suite"] == suite and f["dataset"] == "MSL"]
-        assert sum(row.source == "paper" for row in table.rows) >= len(figures)
+        published = [row for row in published_rows() if row["suite"] == suite and row["dataset"] == "MSL"]
+        assert sum(row.source == "paper" for row in table.rows) >= len(published)
 
 
-def test_figures_copied_from_the_paper() -> None:
-    known = {(f["table"], f["dataset"], f["method"]): f for f in paper_figures()}
-    assert known["tab:comparison", "SMAP", "PatchAD"]["figures"]["pa_f1"] == 96.75
-    assert known["tab:comparison_wo_pa", "MSL", "PatchAD"]["figures"]["f1"] == 24.92
-    assert known["tab:ablation", "MSL", "PatchAD (Ours)"]["figures"]["f1"] == 23.92
-    assert known["tab:comparison_wo_pa", "MSL", "AdaMemBLS"]["figures"]["affiliation_f1"] == 71.41
-    assert known["tab:comparison_ucr", "UCR", "DCdetector"]["figures"]["pa_f1"] == 74.05
-    assert known["tab:abl_loss", "PSM", "PatchAD (Ours)"]["figures"]["vus_pr_legacy"] == 40.72
-    assert known["tab:addlabel6", "SMAP", "[1, 3, 5, 7]"]["figures"]["pa_f1"] == 96.48
-    for figure in paper_figures():
-        assert figure["lines"]
-        shares = [v for n, v in figure["figures"].items() if n not in ("n_parameters", "flops", "latency_ms")]
+def test_values_copied_from_the_paper() -> None:
+    known = {(row["table"], row["dataset"], row["method"]): row["values"] for row in published_rows()}
+    assert known["tab:comparison", "SMAP", "PatchAD"]["pa_f1"] == 96.75
+    assert known["tab:comparison_wo_pa", "MSL", "PatchAD"]["f1"] == 24.92
+    assert known["tab:ablation", "MSL", "PatchAD (Ours)"]["f1"] == 23.92
+    assert known["tab:comparison_wo_pa", "MSL", "AdaMemBLS"]["affiliation_f1"] == 71.41
+    assert known["tab:comparison_ucr", "UCR", "DCdetector"]["pa_f1"] == 74.05
+    assert known["tab:abl_loss", "PSM", "PatchAD (Ours)"]["vus_pr_legacy"] == 40.72
+    assert known["tab:addlabel6", "SMAP", "[1, 3, 5, 7]"]["pa_f1"] == 96.48
+    for row in published_rows():
+        assert row["lines"]
+        shares = [v for n, v in row["values"].items() if n not in ("n_parameters", "flops", "latency_ms")]
         assert all(0 <= value <= 100 for value in shares)
 
 
@@ -130,10 +130,10 @@ def test_seeds_are_averaged_before_entities_and_the_interval_is_over_entities() 
         for seed, value in enumerate(pair)
     ]
     (table,) = make_tables(records)
-    spread = table.rows[0].figures["vus_pr_opt"]
-    assert spread.mean == pytest.approx(0.5)
-    assert (spread.low, spread.high) == bootstrap(np.array([0.1, 0.5, 0.9]))
-    assert (table.rows[0].entities, table.rows[0].seeds, spread.over) == (3, 2, "entities")
+    estimate = table.rows[0].values["vus_pr_opt"]
+    assert estimate.mean == pytest.approx(0.5)
+    assert (estimate.low, estimate.high) == bootstrap(np.array([0.1, 0.5, 0.9]))
+    assert (table.rows[0].entities, table.rows[0].seeds, estimate.over) == (3, 2, "entities")
     assert "0.500 [" in render(records)
 
 
@@ -143,7 +143,7 @@ def test_one_entity_shows_the_spread_of_its_seeds() -> None:
     assert r"50.00 $\pm$ 10.00" in render(records, "latex")
 
 
-def test_missing_values_and_skipped_entities_are_left_out_and_said() -> None:
+def test_missing_values_are_empty_and_skipped_entities_are_named() -> None:
     records = [
         record(suite="x", entity="a", metrics={"roc_auc": 0.5, "f1": None}),
         record(suite="x", entity="b", metrics={"skipped": "every test row is labelled normal"}),
@@ -155,24 +155,24 @@ def test_missing_values_and_skipped_entities_are_left_out_and_said() -> None:
     assert "| random | 0 | 0 |  |  |" in text
 
 
-def test_a_missing_random_row_is_said() -> None:
+def test_a_missing_random_row_is_noted() -> None:
     assert "No random-score row" in render([record()])
     assert "No random-score row" not in render([record(), record("random")])
 
 
-def test_several_datasets_get_a_table_together_and_one_each() -> None:
+def test_several_datasets_get_a_common_table_and_one_each() -> None:
     records = [record(protocol="open", suite="x", dataset=name, metrics={"vus_pr_opt": 0.5}) for name in ("A", "B")]
     assert [table.dataset for table in make_tables(records)] == ["all datasets", "A", "B"]
 
 
-def test_parameter_sets_the_suite_does_not_know_are_told_apart() -> None:
+def test_parameters_unknown_to_the_suite_are_named_in_the_label() -> None:
     records = [record(parameters={"window": window}) for window in (30, 90)]
     text = render(records)
     assert "patchad (window=30)" in text
     assert "patchad (window=90)" in text
 
 
-def test_parameters_that_a_record_does_not_name_are_the_constructors() -> None:
+def test_parameters_that_a_record_lacks_are_the_constructors_defaults() -> None:
     records = [record(name, suite="open", protocol="open") for name in ("patchad", "random", "lof")]
     records.append(record(suite="open", protocol="open", parameters={"window": 90}))
     (table,) = make_tables(records)
@@ -183,7 +183,7 @@ def test_metrics_of_unknown_protocols_are_all_shown() -> None:
     assert "| detector | entities | seeds | own |" in render([record(protocol="mine", suite="x", metrics={"own": 2})])
 
 
-def test_csv_is_a_long_table_with_our_figures_and_the_papers() -> None:
+def test_csv_is_a_long_table_with_our_values_and_the_papers() -> None:
     rows = list(csv.DictReader(io.StringIO(render(of_variants("paper-classic"), "csv"))))
     paper = [row for row in rows if row["source"] == "paper" and row["metric"] == "roc_auc"]
     assert [float(row["mean"]) for row in paper] == [pytest.approx(0.6094)]

@@ -9,7 +9,8 @@ import pytest
 from tests import native
 from tests.datasets.test_real import DATA
 
-from patchad.bench import runner as experiment
+from patchad.bench import runner
+from patchad.bench.cells import RunOptions, load_entities
 from patchad.bench.suites import SUITES
 from patchad.cli import bench as bench_cli
 from patchad.cli import main as cli
@@ -40,14 +41,14 @@ def test_run_resume_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert "random" in capsys.readouterr().out
 
 
-def test_a_row_whose_name_has_commas_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
+def test_a_variant_with_commas_in_its_name_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    messages = []
     for asked in ("patch_sizes=3,7", "random,patch_sizes=3,7", "patch_sizes=3,9"):
         assert run("bench", "run", "paper-sensitivity", "--data", tmp_path, "--detectors", asked) == 2
-        said.append(capsys.readouterr().err)
-    assert "nothing of paper-sensitivity can be run" in said[0]  # the name was known
-    assert "no detector '7'" in said[1]  # beside others, it needs a --detectors of its own
-    assert "no detector '9'" in said[2]
+        messages.append(capsys.readouterr().err)
+    assert "nothing of paper-sensitivity can be run" in messages[0]  # the name was known
+    assert "no detector '7'" in messages[1]  # beside others, it needs a --detectors of its own
+    assert "no detector '9'" in messages[2]
 
 
 def test_list_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +65,7 @@ def test_list_names_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
         (("run", "smoke", "--limit", "many"), "--limit"),
         (("table", "nowhere.jsonl"), "cannot read 'nowhere.jsonl'"),
         (("table", "torn.jsonl"), "no records"),
-        (("table", "foreign.jsonl"), "line 1 is no record"),
+        (("table", "foreign.jsonl"), "line 1 is not a record"),
         (("table", "foreign.jsonl", "--format", "html"), "'html' is not one of"),
         (("run", "open", "--data", "nowhere"), "nothing of open can be run"),
     ],
@@ -90,7 +91,7 @@ def test_wrong_calls_are_one_line_and_exit_2(
 def test_failed_cells_exit_2_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(experiment, "run_task", lambda task: 1 / 0)
+    monkeypatch.setattr(runner, "run_task", lambda task: 1 / 0)
     options = ("--workers", 1, "--detectors", "random", "--limit", 1)
     assert run("bench", "run", "smoke", "-o", tmp_path / "r.jsonl", *options) == 2
     assert (
@@ -104,9 +105,9 @@ def test_ctrl_c_keeps_the_records(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment, "run_suite", interrupt)
+    monkeypatch.setattr(runner, "run_suite", interrupt)
     assert run("bench", "run", "smoke", "-o", tmp_path / "r.jsonl") == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
 
 
 def test_names_may_be_given_with_commas_or_one_by_one() -> None:
@@ -119,7 +120,9 @@ def test_data_list_names_every_dataset(capsys: pytest.CaptureFixture[str]) -> No
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == list(DATASETS)
 
 
-def test_data_check_says_what_is_there_and_what_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_check_prints_what_is_present_and_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     native.npz(tmp_path / "ASD" / "omi-1.npz", 19)
     assert run("data", "check", tmp_path) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
@@ -134,11 +137,11 @@ def test_data_get_explains_what_cannot_be_downloaded(tmp_path: Path, capsys: pyt
     assert "request access at" in capsys.readouterr().err
 
 
-def test_data_get_leaves_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_get_leaves_existing_files_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "SMD").mkdir()
     (tmp_path / "SMD" / "file").write_text("x")
     assert run("data", "get", "SMD", "--data", tmp_path) == 0
-    assert "is there already" in capsys.readouterr().err
+    assert "is already in" in capsys.readouterr().err
 
 
 @pytest.mark.data
@@ -147,7 +150,7 @@ def test_open_over_the_real_datasets_with_random_scores(tmp_path: Path, capsys: 
     path = tmp_path / "records.jsonl"
     options = ("--detectors", "random", "--entities", 1, "--seeds", 1, "--workers", 1)
     assert run("bench", "run", "open", "--data", DATA, "-o", path, *options) == 0
-    assert "not there, and so not run: PSM, SWaT, WADI, SWAN" in capsys.readouterr().err
+    assert "the data are missing: PSM, SWaT, WADI, SWAN" in capsys.readouterr().err
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert {record["dataset"] for record in records} == set(SUITES["open"].datasets) - {"PSM", "SWaT", "WADI", "SWAN"}
     assert all("skipped" not in record["metrics"] for record in records)
@@ -156,13 +159,13 @@ def test_open_over_the_real_datasets_with_random_scores(tmp_path: Path, capsys: 
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no data in {DATA}; set PATCHAD_DATA to the folder that holds it")
 def test_the_whole_sample_of_open_has_anomalies_and_ucr_203_is_skipped(tmp_path: Path) -> None:
-    options = experiment.Options(data=DATA, workers=1, seeds=1, detectors=("random",))
+    options = RunOptions(data=DATA, workers=1, seeds=1, detectors=("random",))
     for dataset in SUITES["open"].datasets:
         if dataset not in ("PSM", "SWaT", "WADI", "SWAN"):
-            entities = experiment.load_entities(SUITES["open"], dataset, options)
+            entities = load_entities(SUITES["open"], dataset, options)
             assert len(entities) == len(SUITES["open"].sample[dataset])
             assert all(entity.labels.any() and not entity.labels.all() for entity in entities)
-    experiment.run_suite(SUITES["paper-ucr"], tmp_path / "ucr.jsonl", options)
+    runner.run_suite(SUITES["paper-ucr"], tmp_path / "ucr.jsonl", options)
     records = [json.loads(line) for line in (tmp_path / "ucr.jsonl").read_text().splitlines()]
     skipped = [record["entity"] for record in records if "skipped" in record["metrics"]]
     assert [name[:4] for name in skipped] == ["203_"]

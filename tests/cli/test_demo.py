@@ -7,7 +7,7 @@ import pytest
 from benchmarks import explanations
 from benchmarks.plant import CALM_ROWS, study
 
-from patchad.cli.demo import judge
+from patchad.cli.demo import match_faults
 from patchad.cli.main import run
 from patchad.datasets.plant import FAULTS, Fault
 from patchad.results.detection import Event
@@ -20,7 +20,7 @@ def event(start: int, stop: int, *channels: str, score: float = 1.0) -> Event:
 def test_faults_are_matched_with_the_events_that_overlap_them():
     faults = (Fault("trend", "flow", 100, 150), Fault("seasonal", "heat", 300, 350))
     events = (event(90, 95, "x"), event(120, 130, "flow"), event(155, 158, "heat", "flow", score=9.0))
-    outcomes, false_events = judge(faults, events)
+    outcomes, false_events = match_faults(faults, events)
     assert outcomes[0].event is events[2], "the strongest of those that overlap, a few rows of grace included"
     assert outcomes[0].rank == 2
     assert outcomes[1].event is None
@@ -42,7 +42,7 @@ def test_the_demo_finds_its_faults_and_writes_a_report(tmp_path, capsys):
 def test_the_faulty_channel_is_blamed_first_and_its_partner_named_in_a_correlation_break():
     result = explanations.study(3, 1000, {"shares": explanations.by_shares})
     ranks = result.guilty["shares"]
-    alone = np.array([place for kind in FAULTS if kind != explanations.BREAK for place in ranks[kind]])
+    alone = np.array([rank for kind in FAULTS if kind != explanations.BREAK for rank in ranks[kind]])
     assert (alone == 1).mean() >= 0.8
     assert (alone <= 3).mean() >= 0.95
     assert (np.maximum(ranks[explanations.BREAK], result.partner["shares"]) <= 4).mean() >= 0.95

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pandas as pd
 import pytest
 from tests.conftest import waves
 
+import patchad
 from patchad.cli.main import run
+from patchad.thresholds import NAMED
 
 TIMES = pd.date_range("2024-01-01", periods=600, freq="min")
 QUICK = [
@@ -69,16 +72,16 @@ def test_fit_then_detect(folder, capsys, tmp_path):
     assert "flow" in outputs["report.html"].read_text()
 
 
-def test_a_column_of_labels_is_no_channel_and_is_what_events_are_held_to(folder, capsys, tmp_path):
+def test_a_label_column_is_not_a_channel_and_is_compared_with_the_events(folder, capsys, tmp_path):
     odd = pd.read_csv(folder / "odd.csv")
     fault = ((odd.index >= 150) & (odd.index < 157)).astype(int)
     odd.assign(fault=fault, doubt=2 * fault).to_csv(tmp_path / "odd.csv", index=False)
     report = tmp_path / "report.html"
     call = ["detect", str(folder / "model.safetensors"), str(tmp_path / "odd.csv"), "--report", str(report)]
     assert run([*call, "--labels", "fault"]) == 0
-    said = capsys.readouterr().err
-    assert "1 of 1 labelled anomaly found, 0 missed" in said
-    assert "ignored columns that were not in the fit: 'doubt'" in said
+    messages = capsys.readouterr().err
+    assert "1 of 1 labelled anomaly found, 0 missed" in messages
+    assert "ignored columns that were not in the fit: 'doubt'" in messages
     assert "Against the labels" in report.read_text()
     for name, match in (("nonsense", "there is no column 'nonsense'"), ("doubt", "0 and 1")):
         assert run([*call, "--labels", name]) == 2
@@ -105,7 +108,7 @@ def test_several_files_and_folders_are_several_series(folder, tmp_path):
     assert counts.to_dict() == {"a": 100, "b": 100, "c": 100, "odd": 300}
 
 
-def test_inspect_prints_what_the_file_holds(folder, capsys):
+def test_inspect_prints_the_contents_of_the_file(folder, capsys):
     assert run(["inspect", str(folder / "model.safetensors")]) == 0
     printed = capsys.readouterr().out
     for part in ("n parameters ", "'pump', 'flow', 'heat'", "window        30", "level", "checksum", "max_steps=25"):
@@ -174,14 +177,14 @@ def wrong_files(tmp_path_factory):
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_call_is_one_line_and_exit_2_and_writes_nothing(name, folder, wrong_files, tmp_path, capsys):
     arguments, message = WRONG[name]
-    places = {
+    paths = {
         "tmp": str(wrong_files),
         "out": str(tmp_path / "out"),
         "train": str(folder / "train.csv"),
         "model": str(folder / "model.safetensors"),
     }
     before = sorted(wrong_files.iterdir())
-    assert run([argument.format(**places) for argument in arguments]) == 2
+    assert run([argument.format(**paths) for argument in arguments]) == 2
     printed = capsys.readouterr()
     assert message in printed.err
     assert printed.err.startswith("error: ")
@@ -211,12 +214,12 @@ def labelled(tmp_path):
     return tmp_path / "scores.csv"
 
 
-def test_evaluate_prints_every_metric_beside_random_numbers(labelled, capsys):
+def test_evaluate_prints_every_metric_beside_random_scores(labelled, capsys):
     assert run(["evaluate", str(labelled), "--labels", "label", "--scores", "score", "--alarms", "alarm"]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert rows["roc_auc"].split()[0] == "1.0000"
     assert 0.3 < float(rows["roc_auc"].split()[1]) < 0.7
-    assert float(rows["oracle_pa_f1"].split()[1]) > 0.8, "random numbers do well under point adjustment"
+    assert float(rows["oracle_pa_f1"].split()[1]) > 0.8, "random scores do well under point adjustment"
     assert {"vus_pr_opt", "vus_pr_legacy", "affiliation_f1", "pa_f1", "delay_mean"} <= set(rows)
 
 
@@ -262,7 +265,7 @@ def test_words_in_a_column_are_one_line_of_error_in_a_real_shell(tmp_path):
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_what_was_filled_is_said(folder, tmp_path, capsys):
+def test_filled_values_are_reported(folder, tmp_path, capsys):
     data = frame(200, seed=6)
     data.loc[20:22, "heat"] = np.nan
     data.to_csv(tmp_path / "gaps.csv", index=False)
@@ -310,13 +313,29 @@ def test_ctrl_c_leaves_no_file(folder, tmp_path):
     time.sleep(3)
     assert process.poll() is None, process.stderr.read()
     process.send_signal(signal.SIGINT)
-    talk = process.communicate(timeout=60)[1].decode()
+    messages = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 130
-    assert "error: stopped; nothing was written" in talk
-    assert "Traceback" not in talk
+    assert "error: stopped; nothing was written" in messages
+    assert "Traceback" not in messages
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_does_not_load_torch():
-    code = "import sys; from patchad.cli.main import run; run(['--help']); assert 'torch' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+def test_help_and_version_load_neither_torch_nor_numpy():
+    code = "import sys; from patchad.cli.main import run; run(sys.argv[1:])"
+    code += "; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    for option in ("--help", "--version"):
+        assert subprocess.run([sys.executable, "-c", code, option], check=False, capture_output=True).returncode == 0
+
+
+def test_version_is_printed(capsys):
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"patchad {patchad.__version__}\n"
+
+
+def test_the_help_of_detect_names_every_threshold(capsys):
+    assert run(["detect", "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    described = printed.split("--threshold")[1].split("--output")[0]
+    assert all(re.search(rf"\b{name}\b", described) for name in NAMED if name != "fixed")
+    assert "quantile:q" in described
+    assert "a number" in described

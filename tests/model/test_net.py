@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import get_args
 
 import pytest
 import torch
 from tests.reference.net_slow import PlainNet
 
 from patchad import PatchAD
+from patchad._kernels.backend import Activation
 from patchad.errors import InputError
-from patchad.model.net import NetConfig, PatchADNet, sinusoids
+from patchad.model.net import ACTIVATIONS, NetConfig, PatchADNet, sinusoids
 
 CONFIG = NetConfig(
     channels=3,
@@ -83,7 +85,7 @@ def test_the_net_equals_its_plain_twin(changes, graded):
         torch.testing.assert_close(found.rec_intra, expected.rec_intra, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_that_change_are_folded_anew():
+def test_changed_weights_are_fused_again():
     model = net()
     x = torch.randn(2, 30, 3)
     with torch.no_grad():
@@ -94,10 +96,10 @@ def test_weights_that_change_are_folded_anew():
     torch.testing.assert_close(after, model(x)[0].inter)
 
 
-def test_heads_can_be_left_out():
+def test_heads_are_optional():
     out = net()(torch.randn(2, 30, 3), project=False, reconstruct=False)[0]
     assert out.inter_projected is out.rec_inter is None
-    with pytest.raises(ValueError, match="not asked for"):
+    with pytest.raises(ValueError, match="reconstruct=False"):
         _ = out.reconstruction
 
 
@@ -119,7 +121,7 @@ def test_views_share_channel_and_mixrep_mixers_but_not_inter_and_intra():
 
 
 @pytest.mark.parametrize("switch", ["channel_mixer", "mixrep_mixer", "projection"])
-def test_a_part_switched_off_is_gone(switch):
+def test_a_disabled_part_has_no_weights(switch):
     assert size(net(**{switch: False})) < size(net())
     net(**{switch: False})(torch.randn(2, 30, 3))
 
@@ -134,13 +136,13 @@ def test_channels_do_not_mix_without_the_channel_mixer():
         assert torch.allclose(first, second) is same
 
 
-def test_positions_are_added_once_and_can_be_switched_off():
+def test_positions_are_added_once_and_can_be_disabled():
     x = torch.randn(2, 30, 3)
     with_positions, without = net(), net(positional_embedding=False)
     torch.testing.assert_close(without(x + sinusoids(30, 3))[1].inter, with_positions(x)[1].inter)
 
 
-def test_positions_follow_the_transformer():
+def test_positions_are_those_of_the_transformer():
     found = sinusoids(4, 5)
     for t in range(4):
         for c in range(5):
@@ -183,6 +185,10 @@ def test_the_papers_net_is_no_larger_than_the_paper_says():
     detector = PatchAD.paper()
     detector.channels_ = tuple(map(str, range(51)))
     assert size(PatchADNet(detector._net_config(105, (3, 5)))) <= 403_000
+
+
+def test_activations_are_those_of_the_type():
+    assert tuple(ACTIVATIONS) == get_args(Activation)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""The net of the paper, module by module: move the axis to the end, LayerNorm, Linear; both views repeated.
+"""The net of the paper, module by module: transpose, LayerNorm, Linear; both views repeated.
 
-It has the names of `patchad.model.net.PatchADNet`, so that either takes the weights of the other.
+Parameters have the names of `patchad.model.net.PatchADNet`, so that each can load the weights of the other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Mixer(nn.Module):
         self.narrow = nn.Linear(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mix, and give the same shape back."""
+        """Mix; the shape stays the same."""
         mixed: Tensor = self.narrow(self.activation(self.widen(self.norm(x.movedim(self.axis, -1)))))
         return x + mixed.movedim(-1, self.axis)
 
@@ -63,7 +63,7 @@ class MixerLayer(nn.Module):
 
 
 class PlainOutput(NamedTuple):
-    """What the net says at one patch size."""
+    """The outputs of the net at one patch size."""
 
     inter: Tensor  # b c n d
     intra: Tensor  # b c p d
@@ -93,7 +93,7 @@ class Scale(nn.Module):
         self.rec_intra = _head(patch_size * width, width, config)
 
     def forward(self, x: Tensor) -> PlainOutput:
-        """Read `(b, t, c)`, positions already embedded."""
+        """Encode `(b, t, c)`, positions already added."""
         patched = x.transpose(1, 2).unflatten(2, (-1, self.patch_size))  # b c n p
         inter = self.embed_inter(patched)  # b c n d
         intra = self.embed_intra(patched.transpose(2, 3))  # b c p d
@@ -136,7 +136,7 @@ class PlainNet(nn.Module):
         self.register_buffer("positions", sinusoids(config.window, config.channels), persistent=False)
 
     def forward(self, x: Tensor) -> tuple[PlainOutput, ...]:
-        """Read z-scored windows `(b, t, c)`."""
+        """Encode z-scored windows `(b, t, c)`."""
         if self.config.positional_embedding:
             x = x + self.positions
         return tuple(scale(x) for scale in self.scales)
@@ -152,7 +152,7 @@ def _head(flat: int, hidden: int, config: NetConfig) -> nn.Module:
 
 
 def plain_loss(outputs: tuple[PlainOutput, ...], target: Tensor, kind: str, objective: str, c: float) -> Tensor:
-    """Give the training loss as the paper writes it."""
+    """Return the training loss as written in the paper."""
     total = target.new_zeros(())
     for out in outputs:
         pull = views_slow.contrast(out.inter, out.intra, kind, objective)
@@ -165,7 +165,7 @@ def plain_loss(outputs: tuple[PlainOutput, ...], target: Tensor, kind: str, obje
 
 
 def plain_discrepancy(outputs: tuple[PlainOutput, ...], kind: str) -> Tensor:
-    """Give the distance of the views at every step, `(b, t, c)`, one channel when pooled."""
+    """Return the distance of the views at every step, `(b, t, c)`, one channel if pooled."""
     each = [
         views_slow.distance(
             views_slow.spread_inter(out.inter, out.intra.shape[2]),

@@ -1,4 +1,4 @@
-"""The paper's loss and distances, written out point by point: both views are repeated to the length of the window."""
+"""The paper's loss and distances, point by point: both views are repeated to the length of the window."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from torch import Tensor
 
 
 def spread_inter(view: Tensor, patch_size: int) -> Tensor:
-    """Repeat (b, c, n, d) inside each patch: (b, c, t, d)."""
+    """Repeat `(b, c, n, d)` inside each patch: `(b, c, t, d)`."""
     return view.repeat_interleave(patch_size, dim=2)
 
 
 def spread_intra(view: Tensor, patches: int) -> Tensor:
-    """Tile (b, c, p, d) over the patches: (b, c, t, d)."""
+    """Tile `(b, c, p, d)` over the patches: `(b, c, t, d)`."""
     return view.repeat(1, 1, patches, 1)
 
 
 def distance(one: Tensor, other: Tensor, kind: str) -> Tensor:
-    """Give the distance of two (..., d) tensors, feature by feature."""
+    """Return the distance of two `(..., d)` tensors over their features."""
     if kind == "l2":
         return ((one - other) ** 2).mean(-1)
     p, q = one.softmax(-1), other.softmax(-1)
@@ -37,7 +37,7 @@ def distance(one: Tensor, other: Tensor, kind: str) -> Tensor:
 
 
 def contrast(inter: Tensor, intra: Tensor, kind: str, objective: str) -> Tensor:
-    """Give d(N, sg P) + d(P, sg N), or the difference."""
+    """Return d(N, sg P) + d(P, sg N), or the difference."""
     patches, patch_size = inter.shape[2], intra.shape[2]
     n, p = spread_inter(inter, patch_size), spread_intra(intra, patches)
     pull_n = distance(n, p.detach(), kind).mean()

@@ -21,10 +21,10 @@ def backward(
     hidden: int,
     gelu: bool,
     x: int,
-    upper: int,
-    lower: int,
-    turned: tuple[int, ...],
-    found: tuple[int, ...],
+    grad_out: int,
+    grad_x: int,
+    transposed: tuple[int, ...],
+    gradients: tuple[int, ...],
     /,
 ) -> None: ...
 def distances(

@@ -1,4 +1,4 @@
-"""How many windows a core or a GPU works on at once. A window's size is given in values: those of both views."""
+"""Batch sizes for a core and for a GPU. The size of a window is the number of values in both of its views."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 CACHED_VALUES = 650_000
-"""Values of some windows, up to which a core is quickest."""
+"""Values of a batch up to which a core is fastest: about what its cache holds."""
 MIN_PARALLEL_VALUES = 160_000
-"""Values of a batch over which two cores train sooner than one."""
+"""Values of a batch above which two cores train faster than one."""
 MAX_GRAPH_VALUES = 10_000_000
-"""Values of some windows, up to which a GPU replays their scoring: launches cost it more than numbers."""
+"""Values of a batch up to which scoring is replayed as a CUDA graph: launches cost more than the arithmetic."""
 MAX_CORE_WINDOWS = 512
-"""Windows at most that a core scores at once."""
+"""Most windows in a batch of a core."""
 MAX_GPU_VALUES, MAX_GPU_WINDOWS = 100_000_000, 2048
-"""Values and windows at most that a GPU scores at once: it holds several tensors of this size."""
+"""Most values and windows in a batch of a GPU, which holds several tensors of this size."""
 
 
 def batch_size_for_core(values: float) -> int:
-    """Give how many windows a core scores at once: as many as its nearer memory holds.
+    """Return how many windows a core scores at a time: as many as its cache holds.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def batch_size_for_core(values: float) -> int:
 
 
 def batch_size_for_gpu(values: float) -> int:
-    """Give how many windows a GPU scores at once.
+    """Return how many windows a GPU scores at a time.
 
     Examples
     --------
@@ -43,17 +43,22 @@ def batch_size_for_gpu(values: float) -> int:
 
 
 def micro_batch_size(batch: int, values: float) -> int:
-    """Give how many windows of a batch a core trains on at once; a small batch is not worth two cores.
+    """Return how many windows of a training batch a core takes at a time: all of a small batch.
 
-    Whatever the number of cores, as rounding depends on it.
+    It does not depend on the number of cores, as rounding would then do so too.
+
+    Examples
+    --------
+    >>> micro_batch_size(32, 1_000), micro_batch_size(32, 10_000), micro_batch_size(32, 65_000)
+    (32, 16, 8)
     """
-    whole = batch * values
-    parts = 2 * math.ceil(whole / (2 * CACHED_VALUES)) if whole > MIN_PARALLEL_VALUES else 1
+    total = batch * values
+    parts = 2 * math.ceil(total / (2 * CACHED_VALUES)) if total > MIN_PARALLEL_VALUES else 1
     return math.ceil(batch / parts)
 
 
 def split_batch(windows: Tensor, values: float) -> Sequence[Tensor]:
-    """Cut windows into parts for one core each, an even number of the same size."""
+    """Split windows into batches for single cores: one, or an even number of nearly equal size."""
     most = batch_size_for_core(values)
     parts = 2 * math.ceil(len(windows) / (2 * most)) if len(windows) > most else 1
     return torch.split(windows, math.ceil(len(windows) / parts))

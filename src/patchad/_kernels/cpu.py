@@ -1,64 +1,64 @@
-"""The mixers' arithmetic on a CPU, and that of comparing views: one pass over a tensor, tile by tile, in C.
+"""The backend for a CPU: one pass over a tensor, tile by tile, in C.
 
-Importing this module needs the compiled `_mixing`, which an installation builds where it finds a C compiler.
-`patchad._kernels.mixing` says what is computed. A call works on one core; `patchad._kernels.threads` runs several at
-once.
+Importing this module needs the compiled `_mixing`, which an installation builds where it finds a C compiler. A call
+runs on one core; `patchad._kernels.threads` runs several in parallel.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from patchad._kernels import _mixing
+from patchad._kernels.backend import Activation, FusedWeights, layout
+from patchad._kernels.eager import fuse, handles, weighted_sum
 
-WIDEST_AXIS = WIDEST_TRAINED = LARGEST = sys.maxsize
-"""Axis, hidden width and values of a tensor up to which the kernels are used: any."""
+__all__ = ["INSTRUCTIONS", "backward", "distances", "forward", "fuse", "handles", "weighted_sum"]
+
 INSTRUCTIONS = _mixing.BEST
-"""The instruction set that is used, of those that were compiled: 0 is plain, 1 is AVX2, 2 is AVX-512."""
+"""The instruction set in use, of those compiled: 0 is plain, 1 is AVX2, 2 is AVX-512."""
 
 
-def forward(x: Tensor, out: Tensor, last: bool, weights: tuple[Tensor, ...], *, gelu: bool, precision: str) -> None:
-    """Mix `(axis, rest)`, `(rest, axis, rest)` or `(rest, axis)`, as `mixing` sees them, into `out`."""
-    del precision  # always that of the numbers
-    weights = tuple(tensor.contiguous() for tensor in weights)
-    hidden = len(weights[1])
-    _mixing.forward(INSTRUCTIONS, *_form(x, last), last, _places(*weights), hidden, gelu, x.data_ptr(), out.data_ptr())
+def forward(
+    x: Tensor, out: Tensor, weights: FusedWeights, *, last: bool, activation: Activation, save: bool
+) -> Sequence[Tensor]:
+    """Mix x into `out`; `backward` computes the rest again from x."""
+    weights = FusedWeights(*(tensor.contiguous() for tensor in weights))
+    hidden, gelu = len(weights.shift), activation == "gelu"
+    _mixing.forward(
+        INSTRUCTIONS, *layout(x, last=last), last, _addresses(weights), hidden, gelu, x.data_ptr(), out.data_ptr()
+    )
+    return (x, *weights) if save else ()
 
 
 def backward(
-    x: Tensor, upper: Tensor, lower: Tensor, last: bool, weights: tuple[Tensor, ...], *, gelu: bool, precision: str
-) -> tuple[Tensor, ...]:
-    """Write the gradient of x to `lower`; give those of the weights."""
-    del precision
-    weights = tuple(tensor.contiguous() for tensor in weights)
+    saved: Sequence[Tensor], grad_out: Tensor, grad_x: Tensor, *, last: bool, activation: Activation
+) -> Sequence[Tensor]:
+    """Write the gradient of x into `grad_x` and return those of the weights."""
+    x, *weights = saved
     widen, shift, narrow, _ = weights
-    turned = widen.T.contiguous(), narrow.T.contiguous()
-    found = tuple(torch.empty_like(tensor) for tensor in weights)
+    transposed = widen.T.contiguous(), narrow.T.contiguous()
+    found = [torch.empty_like(tensor) for tensor in weights]
     _mixing.backward(
         INSTRUCTIONS,
-        *_form(x, last),
+        *layout(x, last=last),
         last,
-        _places(*weights),
+        _addresses(weights),
         len(shift),
-        gelu,
+        activation == "gelu",
         x.data_ptr(),
-        upper.data_ptr(),
-        lower.data_ptr(),
-        _places(*turned),
-        _places(*found),
+        grad_out.data_ptr(),
+        grad_x.data_ptr(),
+        _addresses(transposed),
+        _addresses(found),
     )
     return found
 
 
 def distances(inter: Tensor, intra: Tensor, *, softmax: bool) -> Tensor:
-    """Give the distance of every pair of a patch and a step, `(c, n, p, b)`, from `(c, n, b, d)` and `(c, p, b, d)`.
-
-    It is sum_d (a_n - a_p)(b_n - b_p): of the softmax over features and its logarithm, or, twice, of the features over
-    the root of their number.
-    """
+    """Return the distance of every patch to every step."""
     inter, intra = (view if view[0].is_contiguous() else view.contiguous() for view in (inter, intra))
     channels, patches, batch, features = inter.shape
     steps = intra.shape[1]
@@ -68,14 +68,5 @@ def distances(inter: Tensor, intra: Tensor, *, softmax: bool) -> Tensor:
     return out
 
 
-def _places(*tensors: Tensor) -> tuple[int, ...]:
+def _addresses(tensors: Sequence[Tensor]) -> tuple[int, ...]:
     return tuple(tensor.data_ptr() for tensor in tensors)
-
-
-def _form(x: Tensor, last: bool) -> tuple[tuple[int, int, int], tuple[int, int]]:
-    """Give outer, axis and inner size, and the strides from outer to outer and from row to row."""
-    if last:
-        return (1, x.shape[1], x.shape[0]), (0, x.stride(0))
-    if x.ndim == 2:
-        return (1, x.shape[0], x.shape[1]), (0, x.stride(0))
-    return (x.shape[0], x.shape[1], x.shape[2]), (x.stride(0), x.stride(1))

@@ -1,6 +1,6 @@
-"""Work of a GPU, recorded once and replayed: one launch in place of hundreds, which cost more than small work.
+"""CUDA graphs: work of a GPU, captured once and replayed in one launch in place of hundreds.
 
-What does not depend on each other is recorded to run at once.
+Independent calls are captured on parallel streams.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from torch import Tensor
 
 Result = TypeVar("Result")
 MAX_GRAPHS = 4
-"""Shapes at most that are recorded: each holds on to the memory that its work needs."""
+"""Most graphs of a function: each keeps the GPU memory that its work needs."""
 
 
 class GraphedFunction:
-    """A function of a tensor on a GPU that runs the same operations for every tensor of one shape.
+    """A function of a tensor, on a GPU replayed as a CUDA graph.
 
     Parameters
     ----------
     function
-        Takes a tensor, and settings that say which operations run; gives a tuple of tensors. It may change tensors that
-        it does not give, as a training step changes weights.
+        Takes a tensor and settings, and returns a tuple of tensors. For one shape and one choice of settings it must
+        always run the same operations. It may change other tensors, as a training step changes weights.
     warmup
-        Calls with a shape before its next one is recorded.
+        Calls with a shape before the next one is captured.
     """
 
     def __init__(self, function: Callable[..., tuple[Tensor, ...]], *, warmup: int) -> None:
@@ -40,11 +40,11 @@ class GraphedFunction:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave recordings out of copies and pickles."""
+        """Leave graphs out of copies and pickles."""
         return _rebuild, (self._function, self._warmup)
 
     def __call__(self, x: Tensor, *settings: Hashable) -> tuple[Tensor, ...]:
-        """Run, record or replay."""
+        """Run the function, or capture or replay its graph."""
         if not x.is_cuda:
             return self._function(x, *settings)
         key = (x.shape, settings, torch.get_float32_matmul_precision())
@@ -52,36 +52,36 @@ class GraphedFunction:
             if key not in self._graphs and self._calls[key] >= self._warmup and len(self._graphs) < MAX_GRAPHS:
                 self._capture(key, x, settings)
             if key in self._graphs:
-                graph, place, found = self._graphs[key]
-                place.copy_(x)
+                graph, inputs, outputs = self._graphs[key]
+                inputs.copy_(x)
                 graph.replay()
-                return tuple(one.clone() for one in found)
+                return tuple(output.clone() for output in outputs)
             self._calls[key] += 1
-            # Off the main stream, as torch asks of what is run before a recording.
+            # On a side stream, as torch requires of the runs before a capture.
             stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                found = self._function(x, *settings)
+                outputs = self._function(x, *settings)
             torch.cuda.current_stream().wait_stream(stream)
-            return found
+            return outputs
 
     def _capture(self, key: Hashable, x: Tensor, settings: tuple[Hashable, ...]) -> None:
-        place, graph = x.clone(), torch.cuda.CUDAGraph()
-        with _nothing_collected(), torch.cuda.graph(graph):
-            found = self._function(place, *settings)
-        self._graphs[key] = (graph, place, found)
+        inputs, graph = x.clone(), torch.cuda.CUDAGraph()
+        with _no_garbage_collection(), torch.cuda.graph(graph):
+            outputs = self._function(inputs, *settings)
+        self._graphs[key] = (graph, inputs, outputs)
 
 
 @contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Keep Python from collecting garbage: an older recording among it would spoil the one that is being made."""
+def _no_garbage_collection() -> Iterator[None]:
+    """Suspend garbage collection: freeing an older graph would invalidate a capture in progress."""
     gc.collect()
-    was = gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was:
+        if enabled:
             gc.enable()
 
 
@@ -90,7 +90,7 @@ def _rebuild(function: Callable[..., tuple[Tensor, ...]], warmup: int) -> Graphe
 
 
 def is_capturing(x: Tensor) -> bool:
-    """Say whether the work on a tensor is being recorded, not done."""
+    """Return whether operations on x are being captured into a CUDA graph, not run."""
     return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 

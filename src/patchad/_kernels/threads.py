@@ -1,4 +1,4 @@
-"""Work side by side on torch's cores: torch's own threads meet at the end of every small operation, these do not."""
+"""Threads of one core each: torch's own threads synchronise after every small operation, these do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Call a function with each item, as many at once as torch has threads; give the results in order.
+    """Call a function with each item, in as many threads as torch has, and return the results in order.
 
     Examples
     --------
@@ -35,12 +35,17 @@ def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> l
 
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Give threads that compute on one core each."""
-    pool = ThreadPoolExecutor(threads, "patchad", initializer=torch.set_num_threads, initargs=(1,))
-    met = threading.Barrier(threads)
-    list(pool.map(lambda _: met.wait(), range(threads)))  # all of them are started now,
-    torch.set_num_threads(threads)  # and what they set for themselves is not what other new threads begin with
+    """Start threads that compute on one core each."""
+    pool = ThreadPoolExecutor(threads, "patchad", initializer=_use_one_core)
+    barrier = threading.Barrier(threads)
+    list(pool.map(lambda _: barrier.wait(), range(threads)))  # wait until all have started:
+    torch.set_num_threads(threads)  # their setting of 1 is not the default for other new threads
     return pool
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
+def _use_one_core() -> None:
+    torch.set_num_threads(1)
+    torch.get_num_threads()  # else the first operation of the thread would take over the caller's setting
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has none of its parent's threads

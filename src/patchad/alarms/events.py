@@ -23,7 +23,7 @@ Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 
 CLOSING = 0.5
 """Height of the closing level between the median held-out score and the level."""
-REGIME_ROWS = 1000
+REGIME_ROWS = 600
 """Rows for which the score of an open event has to be steady before it is called a regime."""
 STEADY_SPREAD = 1.0
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
@@ -32,7 +32,9 @@ CHECK_EVERY = 50
 EXPLAINED = 0.5
 """Share of its rows from which on a broken sensor explains an event."""
 REPEAT_ROWS = 600
-"""Rows after an event in which one like it is a repeat."""
+"""Rows after an event in which one like it is a repeat; as many more for each repeat before it."""
+REPEATS_COUNTED = 4
+"""Repeats that count for that, at most."""
 REPEAT_PEAK = 1.5
 """A peak this many times as high as the median of the like events before it is no repeat."""
 
@@ -213,7 +215,8 @@ class EventStage:
         if stop - start < self._shortest or found.explained > EXPLAINED * found.active:
             return
         for other in reversed(self.listed):
-            if start - other.latest <= REPEAT_ROWS and _is_repeat(found, other):
+            reach = REPEAT_ROWS * (1 + min(other.repeats, REPEATS_COUNTED))
+            if start - other.latest <= reach and _is_repeat(found, other):
                 other.repeats += 1
                 other.latest = stop
                 other.peaks = [*other.peaks[-19:], found.peak_score]

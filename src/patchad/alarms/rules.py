@@ -97,8 +97,9 @@ def find_events(
         stage.push(segment.scored, segment.levels, segment.muted, explained[segment.rows])
         stage.flush()
         listed += [_event(found, segment, rules.base, channels, series) for found in stage.listed]
-    kept = list(listed)
-    kept += [_sensor_event(one, segments, channels, series) for one in broken if not _known(one, listed)]
+    dead = [_sensor_event(one, segments, channels, series) for one in broken if one.kind != "range"]
+    kept = [*listed, *dead]
+    kept += [_sensor_event(one, segments, channels, series) for one in broken if not _known(one, kept)]
     for _, rows in kept:
         alarms[rows] = True
     events = sorted((event for event, _ in kept), key=lambda event: (event.start, event.stop))
@@ -147,8 +148,8 @@ def _sensor_event(
 
 
 def _known(found: SensorFinding, listed: Sequence[tuple[Event, slice]]) -> bool:
-    """Return whether values out of range lie in an event that is listed for its score."""
-    return found.kind == "range" and any(event.start < found.stop and found.start < event.stop for event, _ in listed)
+    """Return whether a finding is listed already, or values out of range lie in an event that is."""
+    return found.kind != "range" or any(event.start < found.stop and found.start < event.stop for event, _ in listed)
 
 
 def _shares(attribution: FloatArray | None, channels: tuple[str, ...]) -> tuple[tuple[str, float], ...]:

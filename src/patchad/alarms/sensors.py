@@ -18,6 +18,8 @@ LONGER = 2.0
 MORE_ROWS = 30
 MAX_FREEZE = 0.05
 """Share of train for which a channel may rest in one piece; one that rests longer has no rule for being stuck."""
+MIN_VALUES = 10
+"""Different values that a channel needs in train for such a rule: a switch may rest for ever."""
 RANGE_MARGIN = 0.5
 """Distance outside the range of train, in ranges, from which on a value is impossible."""
 
@@ -54,7 +56,8 @@ class SensorRules:
             known = np.concatenate([part[~np.isnan(part)] for part in parts])
             low, high = (float(known.min()), float(known.max())) if len(known) else (-never, never)
             margin = RANGE_MARGIN * (high - low) if high > low else never
-            freeze = LONGER * still + MORE_ROWS if still <= MAX_FREEZE * rows else never
+            moves = still <= MAX_FREEZE * rows and len(np.unique(known)) >= MIN_VALUES
+            freeze = LONGER * still + MORE_ROWS if moves else never
             limits.append((freeze, LONGER * silent + MORE_ROWS, max(low - margin, -never), min(high + margin, never)))
         return cls(*np.array(limits).T)
 

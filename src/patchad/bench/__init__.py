@@ -1,1 +1,1 @@
-"""Experiments: suites, records, tables and figures."""
+"""Benchmarks: suites, protocols, records, tables and figures."""

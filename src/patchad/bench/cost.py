@@ -8,7 +8,7 @@ import time
 import numpy as np
 from torch.utils.flop_counter import FlopCounterMode
 
-from patchad.data.windows import WindowSampler
+from patchad.data.windows import Block, WindowSampler
 from patchad.detectors.neural import NeuralDetector
 
 REPEATS = 30
@@ -26,13 +26,14 @@ def measure_cost(detector: NeuralDetector, train_rows: int) -> dict[str, float]:
 
     Returns
     -------
-    `n_parameters`; `flops` of scoring one window, as torch counts them; `latency_ms`, the median time that takes;
+    `n_parameters`; `flops` of scoring one window, as counted by torch; `latency_ms`, the median time of that;
     `step_ms`, the mean time of a training step; `epoch_seconds`, that time over all steps of an epoch.
     """
-    window = np.zeros((1, detector.window_, len(detector.channels_)), dtype=np.float32)
+    rows = np.zeros((detector.window_, len(detector.channels_)), dtype=np.float32)
+    block = Block(rows, np.zeros(1, dtype=np.intp))
 
     def score() -> None:
-        detector._judge(window, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
+        detector._score_block(block, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
 
     with FlopCounterMode(display=False) as counter:
         score()

@@ -1,4 +1,4 @@
-"""What the paper says: its figures, each with the detector here that it is to be held against."""
+"""The values that the paper published, each with the suite and the variant that reproduce it."""
 
 from __future__ import annotations
 
@@ -8,55 +8,56 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-Figure = Mapping[str, Any]
+PublishedRow = Mapping[str, Any]
+"""A row of a table of the paper for one dataset, as in `paper_results.json`."""
 
 ABSENT: Mapping[str, str] = {
-    "adamembls": "neither its text nor its code was at hand, and a guess at it would be no comparison",
+    "adamembls": "neither its paper nor its code was available, and a guess would not be a comparison",
 }
-"""Why a method of the paper, by the name it would have in the registry, is not there."""
+"""Why a method of the paper, by the name it would have in the registry, is not implemented."""
 
 
 @cache
-def paper_figures() -> tuple[Figure, ...]:
-    """Give the figures of the paper, each with its table and line."""
+def published_rows() -> tuple[PublishedRow, ...]:
+    """Return the values of the paper, each row with its table and lines."""
     text = files("patchad.bench").joinpath("paper_results.json").read_text(encoding="utf-8")
-    return tuple(json.loads(text)["figures"])
+    return tuple(json.loads(text)["rows"])
 
 
-def figures_of(suite: str, dataset: str, row: str) -> list[Figure]:
-    """Give what the paper says of a row on a dataset: the suite's own table first, then others."""
-    about = [figure for figure in paper_figures() if (figure["dataset"], figure["variant"]) == (dataset, row)]
-    return sorted(about, key=lambda figure: bool(figure["suite"] != suite))
+def published_for(suite: str, dataset: str, variant: str) -> list[PublishedRow]:
+    """Return what the paper published for a variant on a dataset: the suite's own table first, then others."""
+    about = [row for row in published_rows() if (row["dataset"], row["variant"]) == (dataset, variant)]
+    return sorted(about, key=lambda row: bool(row["suite"] != suite))
 
 
-def without_row(suite: str, dataset: str, shown: Collection[str], known: Collection[str]) -> list[str]:
-    """Say which methods of the paper's table have no row of ours, and why.
+def not_reproduced(suite: str, dataset: str, shown: Collection[str], known: Collection[str]) -> list[str]:
+    """List the methods of the paper's table that a result table lacks, with the reasons.
 
     Parameters
     ----------
     suite, dataset
         Which table.
     shown
-        Rows that are there.
+        Variants that the table shows.
     known
         Names of the registry.
 
     Examples
     --------
-    >>> without_row("paper-ucr", "UCR", ["patchad-paper", "dcdetector"], ["patchad", "dcdetector"])
-    ['No row of ours for AnomalyTrans: there is no detector anomaly_transformer.']
+    >>> not_reproduced("paper-ucr", "UCR", ["patchad-paper", "dcdetector"], ["patchad", "dcdetector"])
+    ['Not implemented: AnomalyTrans; there is no detector anomaly_transformer.']
     """
     lacking = {
-        figure["variant"]: figure
-        for figure in paper_figures()
-        if (figure["suite"], figure["dataset"]) == (suite, dataset) and figure["variant"] not in shown
+        row["variant"]: row
+        for row in published_rows()
+        if (row["suite"], row["dataset"]) == (suite, dataset) and row["variant"] not in shown
     }
     notes = []
-    for figure in lacking.values():
-        name = figure["detector"]
+    for row in lacking.values():
+        name = row["detector"]
         if name not in known:
-            notes.append(f"No row of ours for {figure['method']}: {ABSENT.get(name, f'there is no detector {name}')}.")
-    left = [row for row, figure in lacking.items() if figure["detector"] in known]
+            notes.append(f"Not implemented: {row['method']}; {ABSENT.get(name, f'there is no detector {name}')}.")
+    left = [variant for variant, row in lacking.items() if row["detector"] in known]
     if left:
-        notes.append(f"Rows of the paper that these records lack: {', '.join(left)}; `--detectors all` runs them.")
+        notes.append(f"Not in these records: {', '.join(left)}; `--detectors all` runs them.")
     return notes

@@ -1,93 +1,47 @@
-"""One detector, one protocol, one entity: fit, score, and hold the alarms against the labels.
+"""Protocols: how a fitted detector is judged.
 
-Two protocols. `open` takes nothing from the test side. `paper` follows the paper: its threshold looks at the test
-scores, and its figures include point adjustment and `oracle_` metrics that look at the labels.
+`open` takes nothing from the test side. `paper` follows the paper: its threshold depends on the test scores, and its
+metrics include point adjustment and `oracle_` metrics, which depend on the labels.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-import platform
-import resource
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from patchad import __version__
-from patchad import metrics as measure
+from patchad import metrics
+from patchad.bench.fits import Fit
 from patchad.data.table import BoolArray, FloatArray
 from patchad.datasets.entity import Entity
-from patchad.detectors.base import Detector
-from patchad.errors import InputError, MissingExtraError, MissingWeightsError, PatchADError, listed
+from patchad.errors import InputError, listed
 from patchad.results.detection import alarm_runs
 from patchad.thresholds import Ratio
 
 Metrics = dict[str, float | str | None]
-"""Numbers by name, None for what has no value; or one text, `skipped`, the reason why there are none."""
-
-
-UNAVAILABLE = (MissingExtraError, MissingWeightsError)
-"""Errors of a detector that cannot run on this machine as it is, whatever the entity."""
+"""Values by name, None where a metric is undefined; or only `skipped`, the reason why there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How a fitted detector is judged."""
+    """A threshold, what it may depend on, and the metrics to compute."""
 
     threshold: str
-    """For a detector that is given none."""
+    """For a detector whose variant sets none."""
     sees_test: bool
-    """Whether the threshold may look at the scores of test."""
-    judge: Callable[[BoolArray, FloatArray, BoolArray], Metrics]
-    """From labels, scores and alarms, `(time,)` each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A fitted detector with what the fit and the scores of test cost; or the reason why there is none."""
-
-    detector: Detector | None
-    scores: FloatArray | None
-    fit_seconds: float | None = None
-    score_seconds: float | None = None
-    peak_memory: int | None = None
-    """Bytes of the process at its peak during fit and score, all of it: libraries and data included."""
-    skipped: str = ""
-
-
-def fit_and_score(detector: Detector, entity: Entity) -> Fit:
-    """Fit on train and score test. An entity that cannot be judged, or fitted, gives a `Fit` that says why.
-
-    What is `UNAVAILABLE` is raised: it says nothing of the entity.
-    """
-    if not entity.labels.any() or entity.labels.all():
-        kind = "normal" if not entity.labels.any() else "anomalous"
-        return Fit(None, None, skipped=f"every test row is labelled {kind}; the metrics have no value")
-    _reset_peak()
-    began = time.perf_counter()
-    try:
-        detector.fit(entity.train)
-    except UNAVAILABLE:
-        raise
-    except PatchADError as error:
-        return Fit(None, None, skipped=str(error))
-    fitted = time.perf_counter()
-    scores = np.asarray(detector.decision_function(entity.test), dtype=np.float64)
-    return Fit(detector, scores, fitted - began, time.perf_counter() - fitted, _peak())
+    """Whether the threshold may depend on the test scores."""
+    measure: Callable[[BoolArray, FloatArray, BoolArray], Metrics]
+    """Computes the metrics from labels, scores and alarms, `(time,)` each."""
 
 
 def judge(fit: Fit, entity: Entity, protocol: str, threshold: str | float) -> Metrics:
-    """Judge a fit by a protocol, with alarms from this threshold.
+    """Compute the metrics of a protocol for a fit, with alarms from this threshold.
 
     Examples
     --------
+    >>> from patchad.bench.fits import fit_and_score
     >>> from patchad.detectors.baselines.random import RandomScore
     >>> from patchad.datasets.synthetic import one_channel
     >>> entity = one_channel("trend")
@@ -101,10 +55,10 @@ def judge(fit: Fit, entity: Entity, protocol: str, threshold: str | float) -> Me
     fit.detector.set_threshold(threshold)
     if isinstance(fit.detector.threshold_, Ratio) and not rule.sees_test:
         raise InputError(
-            f"threshold {threshold!r} looks at the scores of test, which protocol {protocol!r} forbids; use 'auto'"
+            f"threshold {threshold!r} depends on the test scores, which protocol {protocol!r} forbids; use 'auto'"
         )
     alarms = fit.scores > fit.detector.threshold_.levels(fit.scores)
-    found = rule.judge(entity.labels, fit.scores, alarms)
+    found = rule.measure(entity.labels, fit.scores, alarms)
     return {name: _json_number(value) for name, value in found.items()}
 
 
@@ -115,22 +69,22 @@ def find_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def _judge_open(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Metrics:
-    volume = measure.vus(labels=labels, scores=scores)
-    near = measure.affiliation(labels=labels, alarms=alarms)
-    delay = measure.detection_delay(labels=labels, alarms=alarms)
+def _open_metrics(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Metrics:
+    volume = metrics.vus(labels=labels, scores=scores)
+    affiliation = metrics.affiliation(labels=labels, alarms=alarms)
+    delay = metrics.detection_delay(labels=labels, alarms=alarms)
     return {
         "vus_pr_opt": volume.pr,
         "vus_roc_opt": volume.roc,
-        "pr_auc": measure.pr_auc(labels=labels, scores=scores),
-        "roc_auc": measure.roc_auc(labels=labels, scores=scores),
-        "f1": measure.f1(labels=labels, alarms=alarms),
-        "precision": measure.precision(labels=labels, alarms=alarms),
-        "recall": measure.recall(labels=labels, alarms=alarms),
-        "affiliation_precision": near.precision,
-        "affiliation_recall": near.recall,
-        "affiliation_f1": near.f1,
-        "event_f1": measure.event_f1(labels=labels, alarms=alarms),
+        "pr_auc": metrics.pr_auc(labels=labels, scores=scores),
+        "roc_auc": metrics.roc_auc(labels=labels, scores=scores),
+        "f1": metrics.f1(labels=labels, alarms=alarms),
+        "precision": metrics.precision(labels=labels, alarms=alarms),
+        "recall": metrics.recall(labels=labels, alarms=alarms),
+        "affiliation_precision": affiliation.precision,
+        "affiliation_recall": affiliation.recall,
+        "affiliation_f1": affiliation.f1,
+        "event_f1": metrics.event_f1(labels=labels, alarms=alarms),
         "events_found": float(delay.detected),
         "events_missed": float(delay.missed),
         "delay_mean": delay.mean,
@@ -140,22 +94,22 @@ def _judge_open(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Met
     }
 
 
-def _judge_paper(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Metrics:
-    adjusted = measure.point_adjust(labels=labels, alarms=alarms)
-    near = measure.affiliation(labels=labels, alarms=alarms)
-    volume = measure.vus(labels=labels, scores=scores, family="legacy")
+def _paper_metrics(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Metrics:
+    adjusted = metrics.point_adjust(labels=labels, alarms=alarms)
+    affiliation = metrics.affiliation(labels=labels, alarms=alarms)
+    volume = metrics.vus(labels=labels, scores=scores, family="legacy")
     return {
-        "pa_accuracy": measure.accuracy(labels=labels, alarms=adjusted),
-        "pa_precision": measure.precision(labels=labels, alarms=adjusted),
-        "pa_recall": measure.recall(labels=labels, alarms=adjusted),
-        "pa_f1": measure.pa_f1(labels=labels, alarms=alarms),
-        "oracle_pa_f1": measure.oracle_pa_f1(labels=labels, scores=scores),
-        "roc_auc": measure.roc_auc(labels=labels, scores=scores),
-        "f1": measure.f1(labels=labels, alarms=alarms),
-        "oracle_f1": measure.oracle_f1(labels=labels, scores=scores),
-        "affiliation_precision": near.precision,
-        "affiliation_recall": near.recall,
-        "affiliation_f1": near.f1,
+        "pa_accuracy": metrics.accuracy(labels=labels, alarms=adjusted),
+        "pa_precision": metrics.precision(labels=labels, alarms=adjusted),
+        "pa_recall": metrics.recall(labels=labels, alarms=adjusted),
+        "pa_f1": metrics.pa_f1(labels=labels, alarms=alarms),
+        "oracle_pa_f1": metrics.oracle_pa_f1(labels=labels, scores=scores),
+        "roc_auc": metrics.roc_auc(labels=labels, scores=scores),
+        "f1": metrics.f1(labels=labels, alarms=alarms),
+        "oracle_f1": metrics.oracle_f1(labels=labels, scores=scores),
+        "affiliation_precision": affiliation.precision,
+        "affiliation_recall": affiliation.recall,
+        "affiliation_f1": affiliation.f1,
         "vus_roc_legacy": volume.roc,
         "vus_pr_legacy": volume.pr,
         "alarm_share": float(alarms.mean()),
@@ -163,13 +117,13 @@ def _judge_paper(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Me
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
-    "open": Protocol(threshold="auto", sees_test=False, judge=_judge_open),
-    "paper": Protocol(threshold="ratio:1", sees_test=True, judge=_judge_paper),
+    "open": Protocol(threshold="auto", sees_test=False, measure=_open_metrics),
+    "paper": Protocol(threshold="ratio:1", sees_test=True, measure=_paper_metrics),
 }
 
 
 def peak_hit(labels: BoolArray, scores: FloatArray, slack: int = 100) -> float:
-    """Say whether the highest score lies in a labelled event or within `slack` rows of one: the UCR archive's score.
+    """Return 1 if the highest score lies within `slack` rows of a labelled event, else 0: the UCR archive's score.
 
     Examples
     --------
@@ -184,7 +138,7 @@ def peak_hit(labels: BoolArray, scores: FloatArray, slack: int = 100) -> float:
 
 
 def false_events_per_10k(labels: BoolArray, alarms: BoolArray) -> float:
-    """Count runs of alarms that meet no labelled row, per 10,000 normal rows.
+    """Count runs of alarms without a labelled row, per 10,000 normal rows.
 
     Examples
     --------
@@ -197,58 +151,5 @@ def false_events_per_10k(labels: BoolArray, alarms: BoolArray) -> float:
     return 10_000 * false / int((~labels).sum())
 
 
-def checksum(entity: Entity) -> str:
-    """Give the SHA-256 of an entity's shapes, values and labels."""
-    digest = hashlib.sha256()
-    for part in (entity.train, entity.test, entity.labels):
-        digest.update(repr((part.shape, part.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """Give the versions that figures depend on."""
-    libraries = {name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
-    return {"patchad": __version__, "python": platform.python_version(), **libraries}
-
-
-def hardware() -> str:
-    """Say in words what this machine computes with."""
-    import torch
-
-    model = platform.processor() or platform.machine()
-    facts = Path("/proc/cpuinfo")
-    if facts.exists():
-        named = [line.split(":")[1].strip() for line in facts.read_text().splitlines() if line.startswith("model name")]
-        model = named[0] if named else model
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    return f"{model}, {os.cpu_count()} cores, {gpu}"
-
-
 def _json_number(value: float | str | None) -> float | str | None:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _reset_peak() -> None:
-    """Start the kernel's high-water mark of this process anew, where it can be: on Linux."""
-    mark = Path("/proc/self/clear_refs")
-    try:
-        mark.write_text("5")
-    except OSError:
-        return
-
-
-def _peak() -> int:
-    """Give the most memory since `_reset_peak`, in bytes; elsewhere than on Linux, since the process began."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def n_parameters(detector: Any) -> int | None:
-    """Give the number of trained numbers, where a detector counts them."""
-    count = getattr(detector, "n_parameters_", None)
-    return None if count is None else int(count)

@@ -1,6 +1,6 @@
-"""Records of experiments: one JSON line per cell, appended, never changed.
+"""Benchmark records: one JSON line per cell, appended, never changed.
 
-A run that is killed leaves at most one torn line, the last; it is dropped when the file is next opened.
+A killed run leaves at most one torn line, the last; it is dropped when the file is next opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from patchad.errors import InputError, listed
 logger = logging.getLogger(__name__)
 
 IDENTITY = ("suite", "protocol", "dataset", "entity", "detector", "parameters", "seed")
-"""The fields that say which cell a record is of."""
+"""The fields that identify the cell of a record."""
 KEYS = (
     *IDENTITY,
     "metrics",
@@ -33,13 +33,13 @@ KEYS = (
 )
 
 HEADLINES = ("vus_pr_opt", "roc_auc")
-"""Metrics that stand for all in a line of progress, the first that is there."""
+"""Metrics for a line of progress: the first of these that a record has."""
 
 Record = dict[str, Any]
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """Give the text that is the same for two records of one cell, and for no others.
+    """Return a text that two records share if, and only if, they are of the same cell.
 
     Examples
     --------
@@ -50,29 +50,29 @@ def identity(record: Mapping[str, Any]) -> str:
     return json.dumps([record[name] for name in IDENTITY], sort_keys=True)
 
 
-def measurement(record: Mapping[str, Any]) -> str:
-    """Give the text that is the same for two records of one measurement, whichever suites asked for it."""
+def measurement_key(record: Mapping[str, Any]) -> str:
+    """Return a text that two records of the same measurement share, whatever their suites."""
     return json.dumps([record[name] for name in IDENTITY if name != "suite"], sort_keys=True)
 
 
-def in_a_line(record: Record) -> str:
-    """Say for people what was measured, and how long it took."""
+def summary_line(record: Record) -> str:
+    """Summarise for people what was measured, and how long it took."""
     metrics = record["metrics"]
     name = next((name for name in HEADLINES if name in metrics), next(iter(metrics)))
     value = metrics[name]
-    figure = f"skipped, {value}" if name == "skipped" else f"{name} {math.nan if value is None else value:.4g}"
+    result = f"skipped, {value}" if name == "skipped" else f"{name} {math.nan if value is None else value:.4g}"
     spent = (record["fit_seconds"] or 0) + (record["score_seconds"] or 0)
     where = f"{record['dataset']} {record['entity']} {record['detector']} {record['protocol']} seed {record['seed']}"
-    return f"{where}: {figure}, {spent:.1f} s"
+    return f"{where}: {result}, {spent:.1f} s"
 
 
 def read_records(path: Path) -> list[Record]:
-    """Read a file of records, without a torn last line and without repetitions.
+    """Read a file of records, dropping a torn last line and repeated records.
 
     Raises
     ------
     InputError
-        The file is not there, or holds something else than records.
+        The file cannot be read, or contains something other than records.
     """
     try:
         content = path.read_bytes()
@@ -80,17 +80,17 @@ def read_records(path: Path) -> list[Record]:
         raise InputError(
             f"cannot read {str(path)!r}: {error.strerror}; give a file that `patchad bench run` wrote"
         ) from None
-    records, _ = parse(content, str(path))
+    records, _ = parse_records(content, str(path))
     return records
 
 
-def parse(content: bytes, name: str) -> tuple[list[Record], int]:
-    """Turn the content of a file into records; give also how many of its bytes they take.
+def parse_records(content: bytes, name: str) -> tuple[list[Record], int]:
+    """Parse the content of a file; return the records and the number of bytes that they take.
 
     Examples
     --------
     >>> line = json.dumps(dict.fromkeys(IDENTITY, "x") | {"parameters": {}, "metrics": {}})
-    >>> records, taken = parse(os.linesep.join([line, line[:30]]).encode(), "records.jsonl")
+    >>> records, taken = parse_records(os.linesep.join([line, line[:30]]).encode(), "records.jsonl")
     >>> len(records), taken == len(line) + 1
     (1, True)
     """
@@ -103,16 +103,16 @@ def parse(content: bytes, name: str) -> tuple[list[Record], int]:
                 record = _parse_line(line)
             except ValueError as error:
                 if number == len(lines) and line.startswith(b"{") and isinstance(error, json.JSONDecodeError):
-                    logger.warning("%s: line %d is torn and dropped", name, number)
+                    logger.warning("%s: line %d is torn; it is dropped", name, number)
                     break
                 raise InputError(
-                    f"{name}: line {number} is no record ({error}); give a file that `patchad bench run` wrote"
+                    f"{name}: line {number} is not a record ({error}); give a file that `patchad bench run` wrote"
                 ) from None
             repeated += identity(record) in found
             found.setdefault(identity(record), record)
         taken += len(line)
     if repeated:
-        logger.warning("%s: %d records repeat earlier ones and are left out", name, repeated)
+        logger.warning("%s: %d records repeat earlier ones and are dropped", name, repeated)
     return list(found.values()), taken
 
 
@@ -122,7 +122,7 @@ def _parse_line(line: bytes) -> Record:
         raise ValueError("not a JSON object")  # noqa: TRY004 - as json's own errors
     missing = [key for key in (*IDENTITY, "metrics") if key not in record]
     if missing:
-        raise ValueError(f"without {listed(missing, 10)}")
+        raise ValueError(f"it lacks {listed(missing, 10)}")
     if not isinstance(record["metrics"], dict) or not isinstance(record["parameters"], dict):
         raise ValueError("metrics and parameters must be objects")  # noqa: TRY004
     return record
@@ -134,7 +134,7 @@ class RecordFile:
     Parameters
     ----------
     path
-        Made where it is not there. A torn last line is cut off.
+        Created if it does not exist. A torn last line is cut off.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class RecordFile:
             _lock(self._file.fileno(), path)
             self._file.seek(0)
             content = self._file.read()
-            records, taken = parse(content, str(path))
+            records, taken = parse_records(content, str(path))
             self._file.truncate(taken)
             if taken and not content[:taken].endswith(b"\n"):
                 self._file.write(b"\n")
@@ -165,14 +165,14 @@ class RecordFile:
             self._file.close()
             raise
         self.done = {identity(record) for record in records}
-        """What `identity` gives for each record in the file."""
+        """The `identity` of each record in the file."""
         self.measured: dict[str, list[Record]] = {}
-        """The records that were there, by what `measurement` gives for them."""
+        """The records that the file held when it was opened, by `measurement_key`."""
         for record in records:
-            self.measured.setdefault(measurement(record), []).append(record)
+            self.measured.setdefault(measurement_key(record), []).append(record)
 
     def append(self, records: Iterable[Record]) -> None:
-        """Add records, each a whole line, and see them onto the disk."""
+        """Append records, one line each, and flush them to disk."""
         for record in records:
             self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
             self.done.add(identity(record))

@@ -1,4 +1,4 @@
-"""Means over entities and seeds, and what they vary by."""
+"""Means over seeds and entities, with their intervals."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """A mean and what it varies by."""
+class Estimate:
+    """A mean and its interval."""
 
     mean: float
     low: float
     high: float
-    """A 95 % bootstrap interval over entities; of one entity, the mean less and plus a standard deviation of seeds."""
+    """A 95 % bootstrap interval over entities; for a single entity, one standard deviation of its seeds each way."""
     count: int
-    """Entities, or seeds of one entity."""
+    """Number of entities, or of seeds of a single entity."""
     over: Literal["entities", "seeds"]
 
 
-def spread(records: Sequence[Record], name: str) -> Spread | None:
-    """Average a metric, or what a record measures beside the metrics, over seeds and then entities; None: no values."""
+def estimate_mean(records: Sequence[Record], name: str) -> Estimate | None:
+    """Average a metric, or another measured field of the records, over seeds and then over entities.
+
+    Returns None if no record has a value.
+    """
     by_entity: dict[tuple[str, str], list[float]] = {}
     for record in records:
         value = record["metrics"].get(name, record.get(name))
@@ -40,13 +43,13 @@ def spread(records: Sequence[Record], name: str) -> Spread | None:
     if len(means) == 1:
         (values,) = by_entity.values()
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return Spread(float(means[0]), means[0] - deviation, means[0] + deviation, len(values), "seeds")
+        return Estimate(float(means[0]), means[0] - deviation, means[0] + deviation, len(values), "seeds")
     low, high = bootstrap(means)
-    return Spread(float(means.mean()), low, high, len(means), "entities")
+    return Estimate(float(means.mean()), low, high, len(means), "entities")
 
 
 def bootstrap(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
-    """Give a 95 % interval for the mean of these values, by drawing from them again and again.
+    """Return a 95 % interval for the mean of these values, by resampling them with replacement.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What to run: every suite, its datasets, its detectors, its seeds. Data, and no more logic than naming takes."""
+"""What to run: the datasets, detectors and seeds of every suite. Plain data."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from patchad.errors import InputError, listed
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A detector with its parameters, and the name of its row in a table."""
+    """A detector with its parameters, and the name of its table row."""
 
     name: str
     detector: str = "patchad"
     """Its name in `patchad.detectors.registry.DETECTORS`."""
     preset: Literal["default", "paper"] = "default"
-    """Where the parameters start from: the constructor, or `PatchAD.paper`."""
+    """Where the parameters come from: the constructor's defaults, or `PatchAD.paper`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from the preset. A threshold given here stands; without one, the protocol's does."""
+    """Changes to the preset. A threshold given here takes precedence over the protocol's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Datasets x entities x seeds x detectors x protocols: a cell each."""
+    """Datasets x entities x seeds x detectors x protocols: one cell each."""
 
     name: str
     about: str
@@ -33,22 +33,22 @@ class Suite:
     datasets: tuple[str, ...]
     variants: tuple[Variant, ...]
     others: tuple[Variant, ...] = ()
-    """Rows that are run only when they, or all, are asked for; every detector of the registry has one anyway."""
+    """Further variants, run only if named or with `all`; every detector of the registry can be named without them."""
     seeds: tuple[int, ...] = (0, 1, 2)
     joined: tuple[str, ...] = ()
-    """Datasets whose entities are put one after the other, as the paper does."""
+    """Datasets whose entities are concatenated, as in the paper."""
     every: Mapping[str, int] = field(default_factory=dict)
-    """Datasets of which only every so many rows are kept."""
+    """Datasets that are thinned to every n-th row."""
     sample: Mapping[str, tuple[str, ...]] | None = None
     """The entities of each dataset; None: all."""
     train_rows: int | None = None
-    """Newest rows of train that are kept; None: all."""
+    """Keep only this many of the newest rows of train; None: all."""
     test_rows: int | None = None
-    """First rows of test that are kept; None: all."""
+    """Keep only this many of the first rows of test; None: all."""
     cpu_steps: int | None = None
-    """`max_steps` of a detector without one of its own, where there is no GPU."""
+    """`max_steps` of a detector without one of its own, on a machine without a GPU."""
     cost: bool = False
-    """Whether to measure what a window and an epoch cost instead of how good the detector is."""
+    """Whether to measure what a window and an epoch cost, instead of quality."""
 
 
 def _paper(name: str, **parameters: Any) -> Variant:
@@ -60,9 +60,9 @@ PAPER = _paper("patchad-paper")
 LETTER = _paper("patchad-letter", orientation=1)
 RANDOM = Variant("random", "random")
 NPSR = Variant("npsr_seq-induced", "npsr_seq", parameters={"score": "induced"})
-"""The whole of NPSR, where the paper lists it beside its two models."""
+"""The complete NPSR, which the paper lists besides its two models."""
 FOUR = (DEFAULT, PAPER, LETTER, RANDOM)
-"""`PatchAD()`, `PatchAD.paper()`, the paper to the letter (a large distance of the views is strange), and chance."""
+"""`PatchAD()`, `PatchAD.paper()`, the paper read to the letter (a large distance is anomalous), and chance."""
 
 ABLATIONS = (
     _paper("wo_ch_sharing", share_channel_mixer=False),
@@ -90,7 +90,7 @@ SENSITIVITIES = (
 STRIDES = (1, 5, 15, 35, 105)
 COSTS = (
     *(_paper(f"stride={stride}", stride=stride) for stride in STRIDES),
-    # The paper's windows here are multiples of 35, which its usual patch of 3 does not divide.
+    # Here the paper uses multiples of 35 as windows, and its usual patch size of 3 does not divide them.
     *(
         _paper(f"window={window},patch_sizes=5,7,stride=35", window=window, patch_sizes=(5, 7), stride=35)
         for window in (35, 70, 105, 140, 175)
@@ -108,11 +108,11 @@ INGREDIENTS = (
     Variant("score=discrepancy", parameters={"score": "discrepancy"}),
     Variant("objective=adversarial", parameters={"objective": "adversarial"}),
 )
-"""`PatchAD()` with one ingredient of its recipe changed."""
+"""`PatchAD()` with one ingredient changed."""
 
 
 def _relative(name: str, detector: str, **parameters: Any) -> Variant:
-    """Give a method at its published width, trained as the paper's net; two steps tell what a step costs."""
+    """Return a method at its published size, trained like the paper's net; two steps suffice to time a step."""
     shared = {"window": 105, "batch_size": 128, "epochs": 3, "max_steps": 2, "calibration": 0.0}
     return Variant(name, detector, parameters=shared | parameters)
 
@@ -123,16 +123,16 @@ RELATIVES = (
     _relative("timesnet", "timesnet"),
     _relative("usad", "usad"),
 )
-"""Methods of the paper's figures of cost that are here at the sizes they were published with."""
+"""Methods of the paper's cost figures that are available here at their published sizes."""
 
 WATER = {"SWaT": 5, "WADI": 5}
-"""The paper's SWaT and WADI have the rows of every fifth row of the native files."""
+"""The paper's row counts of SWaT and WADI are those of every fifth row of the native files."""
 JOINED = ("MSL", "SMAP", "PSM", "SWaT", "WADI", "SWAN", "GECCO")
 CPU_STEPS = 50
-"""Training steps of the paper's net where there is no GPU: a step of 128 windows takes seconds there."""
+"""Training steps of the paper's net without a GPU, where a step of 128 windows takes seconds."""
 
 SAMPLE = {name: dataset.sample for name, dataset in DATASETS.items() if dataset.sample}
-"""The fixed sample of `open`: entities of each family, the most different first."""
+"""The fixed sample of `open`: entities of each family, ordered so that the first ones differ most."""
 
 
 def _like_paper(
@@ -158,7 +158,7 @@ def _like_paper(
     )
 
 
-_ROWS = (
+_SUITES = (
     _like_paper("paper-pa", "the comparison with point adjustment", ("MSL", "SMAP", "PSM", "SWaT"), FOUR),
     _like_paper(
         "paper-classic",
@@ -171,7 +171,7 @@ _ROWS = (
     _like_paper("paper-ucr", "the UCR comparison, series by series", ("UCR",), FOUR),
     _like_paper(
         "paper-ablation",
-        "five parts of the net left out, and the SPOT threshold",
+        "the net without one of five modules, and with the SPOT threshold",
         ("MSL", "SMAP", "WADI", "PSM"),
         (PAPER, *ABLATIONS, DEFAULT, RANDOM),
     ),
@@ -183,7 +183,7 @@ _ROWS = (
     ),
     _like_paper(
         "paper-sensitivity",
-        "constraint, threshold, width, depth, window, patch sizes; and training stride",
+        "constraint, threshold, width, depth, window, patch sizes and training stride",
         ("MSL", "SMAP", "PSM"),
         (PAPER, *SENSITIVITIES, RANDOM),
     ),
@@ -196,7 +196,7 @@ _ROWS = (
     ),
     Suite(
         name="open",
-        about="a fixed sample of every family, nothing from the test side",
+        about="a fixed sample of every family; nothing from the test side",
         protocols=("open",),
         datasets=tuple(SAMPLE),
         variants=FOUR,
@@ -217,7 +217,7 @@ _ROWS = (
     ),
     Suite(
         name="open-full",
-        about="every entity of every dataset, nothing from the test side",
+        about="every entity of every dataset; nothing from the test side",
         protocols=("open",),
         datasets=tuple(SAMPLE),
         variants=FOUR,
@@ -225,7 +225,7 @@ _ROWS = (
     ),
     Suite(
         name="smoke",
-        about="simulated series only, both protocols; minutes, and no data to fetch",
+        about="simulated series, both protocols; takes minutes and needs no data",
         protocols=("open", "paper"),
         datasets=("plant", "five-kinds"),
         variants=(
@@ -239,7 +239,7 @@ _ROWS = (
     ),
 )
 
-SUITES: Mapping[str, Suite] = {suite.name: suite for suite in _ROWS}
+SUITES: Mapping[str, Suite] = {suite.name: suite for suite in _SUITES}
 
 
 def find_suite(name: str) -> Suite:

@@ -1,17 +1,19 @@
-"""Records to tables: Markdown, CSV, LaTeX. Tables are made from records, the paper's figures, and nothing else."""
+"""Result tables as Markdown, CSV or LaTeX, made from records and the paper's published values only."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from patchad.bench.paper import Figure, figures_of, without_row
+from patchad.bench.cells import all_variants, parameters_of
+from patchad.bench.paper import PublishedRow, not_reproduced, published_for
 from patchad.bench.records import Record
-from patchad.bench.runner import all_rows, parameters_of
-from patchad.bench.statistics import Spread, spread
+from patchad.bench.statistics import Estimate, estimate_mean
 from patchad.bench.suites import SUITES, Variant
 from patchad.datasets.catalogue import DATASETS
 from patchad.detectors.registry import DETECTORS
@@ -52,21 +54,21 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "epoch_seconds": "epoch (s)",
     },
 }
-"""Metrics that a table shows, in order, with their headings."""
+"""Metrics that a table shows, in this order, with their headings."""
 RESOURCES = {
     "fit_seconds": "fit (s)",
     "score_seconds": "score (s)",
     "n_parameters": "parameters",
     "peak_memory": "peak memory (MB)",
 }
-"""What a record measures beside its metrics; a table of the protocol `open` shows it, too."""
+"""Measured fields of a record besides its metrics; tables of the protocol `open` show them, too."""
 ORDER = "vus_pr_opt"
-"""The metric by which the rows of the protocol `open` are sorted, the best first."""
+"""The metric that sorts the tables of the protocol `open`, best first."""
 PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"], *RESOURCES}
-"""Metrics that are no shares, so that percent makes no sense of them."""
+"""Metrics that are not shares and are never shown in percent."""
 WHOLE = {"n_parameters", "peak_memory"}
-"""Metrics of which no fraction is worth showing."""
-UNITS = {"open": "between 0 and 1, delays in rows", "paper": "in percent"}
+"""Metrics shown without decimals."""
+UNITS = {"open": "between 0 and 1; delays in rows", "paper": "in percent"}
 LEGEND = (
     "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
     "`a ± b`: mean and standard deviation over the seeds of one entity."
@@ -74,30 +76,30 @@ LEGEND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A line of a table: our figures, or the paper's."""
+class ResultRow:
+    """A row of a table: our values, or the paper's."""
 
     label: str
     source: Literal["ours", "paper"]
     entities: int
     seeds: int
-    figures: Mapping[str, Spread]
+    values: Mapping[str, Estimate]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of one suite, protocol and dataset; or of all datasets of a suite."""
+class ResultTable:
+    """The results of one suite and protocol on one dataset, or on several together."""
 
     suite: str
     protocol: str
     dataset: str
     columns: Mapping[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     notes: tuple[str, ...]
 
 
 def render(records: Sequence[Record], format: Format = "markdown") -> str:  # noqa: A002 - the option's name
-    """Write all tables that these records give.
+    """Render all tables of these records.
 
     Examples
     --------
@@ -106,15 +108,15 @@ def render(records: Sequence[Record], format: Format = "markdown") -> str:  # no
     s,open,d,lof,ours,vus_pr_opt,0.5,0.5,0.5,seeds,1,1
     """
     if not records:
-        raise InputError("there are no records to make a table of; run `patchad bench run` first")
+        raise InputError("there are no records to tabulate; run `patchad bench run` first")
     writers = {"markdown": _markdown, "csv": _csv, "latex": _latex}
     if format not in writers:
         raise InputError(f"there is no format {format!r}; use markdown, csv or latex")
     return writers[format](make_tables(records), records)
 
 
-def make_tables(records: Sequence[Record]) -> list[Table]:
-    """Group the records into tables, a table for each dataset; before them one for all, where there are several."""
+def make_tables(records: Sequence[Record]) -> list[ResultTable]:
+    """Group the records into one table per dataset; for `open`, tables over several datasets come first."""
     groups: dict[tuple[str, str], dict[str, list[Record]]] = {}
     for record in records:
         by_dataset = groups.setdefault((str(record["suite"]), str(record["protocol"])), {})
@@ -125,38 +127,38 @@ def make_tables(records: Sequence[Record]) -> list[Table]:
             for name, datasets in _groups(tuple(by_dataset)).items():
                 together = [record for dataset in datasets for record in by_dataset[dataset]]
                 tables.append(_table(suite, protocol, name, together))
-        tables += [_table(suite, protocol, dataset, part) for dataset, part in by_dataset.items()]
+        tables += [_table(suite, protocol, dataset, group) for dataset, group in by_dataset.items()]
     return tables
 
 
 def _groups(datasets: Sequence[str]) -> dict[str, list[str]]:
-    """Give what is averaged over several datasets: all, and those with one and with many channels where both are."""
+    """Group datasets to average over: all; and, if there are both, those with many channels and with one."""
     one = [name for name in datasets if name in DATASETS and DATASETS[name].size.channels == 1]
     many = [name for name in datasets if name in DATASETS and DATASETS[name].size.channels > 1]
-    parts = {"datasets with many channels": many, "datasets with one channel": one} if one and many else {}
-    return {"all datasets": list(datasets), **parts}
+    by_width = {"datasets with many channels": many, "datasets with one channel": one} if one and many else {}
+    return {"all datasets": list(datasets), **by_width}
 
 
-def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -> Table:
+def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -> ResultTable:
     used = [record for record in records if "skipped" not in record["metrics"]]
     columns = _columns(suite, protocol, used)
-    rows: list[Row] = []
+    rows: list[ResultRow] = []
     labelled = _labelled(suite, protocol, records)
-    for label, variant, part in labelled:
+    for label, variant, group in labelled:
         known = {row.label for row in rows}
-        if protocol == "paper":  # its figures mean nothing under another
+        if protocol == "paper":  # published values mean nothing under another
             rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
-        rows.append(_row(label, [record for record in part if "skipped" not in record["metrics"]]))
+        rows.append(_row(label, [record for record in group if "skipped" not in record["metrics"]]))
     if protocol == "open":
-        rows.sort(key=lambda row: -row.figures[ORDER].mean if ORDER in row.figures else 1.0)
+        rows.sort(key=lambda row: -row.values[ORDER].mean if ORDER in row.values else 1.0)
     notes = sorted(
         {f"{r['dataset']} {r['entity']} left out: {r['metrics']['skipped']}" for r in records if r not in used}
     )
     if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
-        notes.append("No random-score row: these records hold none; run the suite with `--detectors random` too.")
+        notes.append("No random-score row: these records have none; run the suite with `--detectors random` as well.")
     if protocol == "paper":
-        notes += without_row(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
-    return Table(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
+        notes += not_reproduced(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
+    return ResultTable(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
 
 
 def _columns(suite: str, protocol: str, records: Sequence[Record]) -> dict[str, str]:
@@ -174,43 +176,43 @@ def _is_cost(suite: str) -> bool:
 
 
 def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tuple[str, Variant | None, list[Record]]]:
-    """Give the rows of a table: the suite's in its order, other detectors, then parameters that no row has."""
-    parts: dict[str, list[Record]] = {}
+    """Group records into rows with labels: the suite's variants in order, other detectors, then unknown parameters."""
+    groups: dict[str, list[Record]] = {}
     for record in records:
         key = json.dumps([record["detector"], record["parameters"]], sort_keys=True)
-        parts.setdefault(key, []).append(record)
+        groups.setdefault(key, []).append(record)
     found: list[tuple[str, Variant | None, list[Record]]] = []
     named: set[str] = set()
-    for variant in all_rows(SUITES[suite]) if suite in SUITES else ():
+    for variant in all_variants(SUITES[suite]) if suite in SUITES else ():
         wanted = _known_parameters(variant, protocol)
-        for key, part in parts.items():
-            if part[0]["detector"] == variant.detector and _same(part[0], wanted):
+        for key, group in groups.items():
+            if group[0]["detector"] == variant.detector and _same(group[0], wanted):
                 named.add(key)
-                found.append((_label(variant, part[0]["parameters"], wanted), variant, part))
-    for key, part in parts.items():
+                found.append((_label(variant, group[0]["parameters"], wanted), variant, group))
+    for key, group in groups.items():
         if key not in named:
-            found.append((_plain_label(part[0], parts), None, part))
+            found.append((_plain_label(group[0], groups), None, group))
     return found
 
 
 def _known_parameters(variant: Variant, protocol: str) -> dict[str, Any]:
     try:
         return parameters_of(variant, protocol, None)
-    except KeyError:  # a protocol of other records than ours
+    except KeyError:  # records of a protocol unknown here
         return {}
 
 
 def _same(record: Record, wanted: Mapping[str, Any]) -> bool:
-    """Compare parameters, but for a bound on training that the machine made necessary."""
-    found = _usual(record["detector"]) | record["parameters"]
+    """Compare parameters, ignoring a training bound that was only set for want of a GPU."""
+    found = _defaults(record["detector"]) | record["parameters"]
     if wanted.get("max_steps", 0) is None:
         wanted = {**wanted, "max_steps": found.get("max_steps")}
     return bool(found == wanted)
 
 
 @cache
-def _usual(detector: str) -> dict[str, Any]:
-    """Give what a constructor takes a parameter to be that a record does not name."""
+def _defaults(detector: str) -> dict[str, Any]:
+    """Return the constructor's defaults, for parameters that a record does not name."""
     return parameters_of(Variant(detector, detector), "open", None) if detector in DETECTORS else {}
 
 
@@ -220,58 +222,60 @@ def _label(variant: Variant, parameters: Mapping[str, Any], wanted: Mapping[str,
     return f"{name} (max_steps={bound})" if bound is not None and wanted.get("max_steps", 0) is None else name
 
 
-def _plain_label(record: Record, parts: Mapping[str, Sequence[Record]]) -> str:
-    """Name a row by its detector; where that has several sets of parameters, also by those that are not the usual."""
+def _plain_label(record: Record, groups: Mapping[str, Sequence[Record]]) -> str:
+    """Name a row by its detector and, if that has several rows, by the parameters that differ from the defaults."""
     name = str(record["detector"])
-    if sum(part[0]["detector"] == name for part in parts.values()) == 1:
+    if sum(group[0]["detector"] == name for group in groups.values()) == 1:
         return name
-    usual = _usual(name)
-    unusual = {key: value for key, value in record["parameters"].items() if key not in usual or usual[key] != value}
-    return f"{name} ({', '.join(f'{key}={value}' for key, value in unusual.items()) or 'default'})"
+    defaults = _defaults(name)
+    changed = {
+        key: value for key, value in record["parameters"].items() if key not in defaults or defaults[key] != value
+    }
+    return f"{name} ({', '.join(f'{key}={value}' for key, value in changed.items()) or 'default'})"
 
 
-# -- figures ---------------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _row(label: str, records: Sequence[Record]) -> Row:
+def _row(label: str, records: Sequence[Record]) -> ResultRow:
     names = dict.fromkeys([*(name for record in records for name in record["metrics"]), *RESOURCES])
     entities = {(record["dataset"], record["entity"]) for record in records}
-    figures = {name: found for name in names if (found := spread(records, name)) is not None}
-    return Row(label, "ours", len(entities), len({record["seed"] for record in records}), figures)
+    values = {name: found for name in names if (found := estimate_mean(records, name)) is not None}
+    return ResultRow(label, "ours", len(entities), len({record["seed"] for record in records}), values)
 
 
-def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapping[str, str]) -> list[Row]:
-    """Give what the paper says of this variant: the suite's own table first, then what others add or contradict."""
-    rows: list[Row] = []
+def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapping[str, str]) -> list[ResultRow]:
+    """Return the published rows of a variant: the suite's own table first, then what others add or contradict."""
+    rows: list[ResultRow] = []
     shown: set[tuple[str, float]] = set()
-    for figure in figures_of(suite, dataset, variant.name) if variant else ():
-        fresh = {n: v for n, v in figure["figures"].items() if n in columns and (n, v) not in shown}
+    for published in published_for(suite, dataset, variant.name) if variant else ():
+        fresh = {n: v for n, v in published["values"].items() if n in columns and (n, v) not in shown}
         if fresh:
             shown.update(fresh.items())
-            rows.append(_paper_row(figure, fresh))
+            rows.append(_paper_row(published, fresh))
     return rows
 
 
-def _paper_row(figure: Figure, values: Mapping[str, float]) -> Row:
+def _paper_row(published: PublishedRow, values: Mapping[str, float]) -> ResultRow:
     shares = {name: value if name in PLAIN else value / 100 for name, value in values.items()}
-    label = f"the paper: {figure['method']} ({figure['table']}, line {figure['lines'][0]})"
-    return Row(label, "paper", 0, 0, {n: Spread(v, v, v, 0, "seeds") for n, v in shares.items()})
+    label = f"the paper: {published['method']} ({published['table']}, line {published['lines'][0]})"
+    return ResultRow(label, "paper", 0, 0, {n: Estimate(v, v, v, 0, "seeds") for n, v in shares.items()})
 
 
 # -- formats ---------------------------------------------------------------------------------------------------------
 
 
-def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
-    found = row.figures.get(name)
+def _cell(name: str, row: ResultRow, protocol: str, plus_minus: str = "±") -> str:
+    found = row.values.get(name)
     if found is None:
         return ""
-    scale, places = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
+    scale, decimals = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
     if name in PLAIN:
         scale = 1e-6 if name == "peak_memory" else 1.0
-        places = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
+        decimals = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2
 
     def number(value: float) -> str:
-        return f"{scale * value:,.{places}f}"
+        return f"{scale * value:,.{decimals}f}"
 
     if row.source == "paper" or found.count < 2 or name in RESOURCES:
         return number(found.mean)
@@ -280,11 +284,11 @@ def _cell(name: str, row: Row, protocol: str, plus_minus: str = "±") -> str:
     return f"{number(found.mean)} [{number(found.low)}, {number(found.high)}]"
 
 
-def _markdown(tables: Sequence[Table], records: Sequence[Record]) -> str:
+def _markdown(tables: Sequence[ResultTable], records: Sequence[Record]) -> str:
     lines: list[str] = []
     for table in tables:
         unit = "as measured" if _is_cost(table.suite) else UNITS.get(table.protocol, "as recorded")
-        lines += [f"## {table.suite}: {table.dataset}, protocol {table.protocol}", "", f"Figures {unit}.", ""]
+        lines += [f"## {table.suite}: {table.dataset}, protocol {table.protocol}", "", f"Values {unit}.", ""]
         lines.append(f"| detector | entities | seeds | {' | '.join(table.columns.values())} |")
         lines.append("| --- | ---: | ---: |" + " ---: |" * len(table.columns))
         for row in table.rows:
@@ -292,11 +296,7 @@ def _markdown(tables: Sequence[Table], records: Sequence[Record]) -> str:
             cells = [_cell(name, row, table.protocol) for name in table.columns]
             lines.append("| " + " | ".join([row.label, *counts, *cells]) + " |")
         lines += ["", *(f"- {note}" for note in table.notes), *([""] if table.notes else [])]
-    lines += [
-        LEGEND,
-        "",
-        *_provenance(records),
-    ]
+    lines += [LEGEND, "", *_provenance(records)]
     return "\n".join(lines) + "\n"
 
 
@@ -314,24 +314,21 @@ def _provenance(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def _csv(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: ARG001 - a table's figures are enough
-    import csv
-    import io
-
+def _csv(tables: Sequence[ResultTable], records: Sequence[Record]) -> str:  # noqa: ARG001 - the tables are enough
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     heading = "suite,protocol,dataset,detector,source,metric,mean,low,high,spread_over,entities,seeds"
     writer.writerow(heading.split(","))
     for table in tables:
         for row in table.rows:
-            for name, found in row.figures.items():
-                figures = [f"{value:.10g}" for value in (found.mean, found.low, found.high)]
+            for name, found in row.values.items():
+                values = [f"{value:.10g}" for value in (found.mean, found.low, found.high)]
                 where = (table.suite, table.protocol, table.dataset, row.label, row.source, name)
-                writer.writerow([*where, *figures, found.over, row.entities, row.seeds])
+                writer.writerow([*where, *values, found.over, row.entities, row.seeds])
     return text.getvalue()
 
 
-def _latex(tables: Sequence[Table], records: Sequence[Record]) -> str:  # noqa: ARG001
+def _latex(tables: Sequence[ResultTable], records: Sequence[Record]) -> str:  # noqa: ARG001
     lines: list[str] = []
     for table in tables:
         lines += [r"\begin{table}", r"\centering", rf"\caption{{{_tex(f'{table.suite}: {table.dataset}')}}}"]

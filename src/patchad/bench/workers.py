@@ -1,4 +1,4 @@
-"""Work for several processes: one function, many tasks, each with its result as soon as it is there."""
+"""Apply one function to many inputs in several processes."""
 
 from __future__ import annotations
 
@@ -11,52 +11,73 @@ from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
 from typing import TypeVar
 
-import torch
-
 from patchad.errors import PatchADError
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 
-def results(function: Callable[[Task], Result], tasks: Iterator[Task], workers: int) -> Iterator[tuple[Task, Result]]:
-    """Run tasks, a few ahead of what is done; give each with its result. One worker is this process itself."""
+def as_completed(
+    function: Callable[[Input], Output], inputs: Iterator[Input], workers: int
+) -> Iterator[tuple[Input, Output]]:
+    """Yield each input with its output, in the order of completion.
+
+    At most `workers + 1` inputs are taken ahead of what has been yielded, so that `inputs` may be lazy and may react to
+    earlier outputs. An exception of `function` ends the iteration.
+
+    Parameters
+    ----------
+    function
+        Importable from a module, as are its inputs and outputs, unless there is only one worker.
+    inputs
+        Consumed lazily, in this process.
+    workers
+        Processes with one thread each. One worker is this process itself; outputs then come in the order of the inputs.
+
+    Raises
+    ------
+    PatchADError
+        A worker was killed.
+    """
     if workers == 1:
+        import torch  # here, so that a worker starts without it
+
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            yield from ((task, function(task)) for task in tasks)
+            yield from ((value, function(value)) for value in inputs)
         finally:
             torch.set_num_threads(threads)
         return
     with _pool(workers) as pool:
-        running: dict[Future[Result], Task] = {}
-        for task in tasks:
-            running[pool.submit(function, task)] = task
+        running: dict[Future[Output], Input] = {}
+        for value in inputs:
+            running[pool.submit(function, value)] = value
             if len(running) > workers:
-                yield from _finished(running)
+                yield from _completed(running)
         while running:
-            yield from _finished(running)
+            yield from _completed(running)
 
 
-def _finished(running: dict[Future[Result], Task]) -> Iterator[tuple[Task, Result]]:
+def _completed(running: dict[Future[Output], Input]) -> Iterator[tuple[Input, Output]]:
+    """Wait for at least one future; remove and yield all that are done."""
     done, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in done:
         try:
             yield running.pop(future), future.result()
         except BrokenProcessPool:
             raise PatchADError(
-                "a worker was killed, perhaps for want of memory; the records so far are kept: run the same command "
-                "again, with --workers 1 if memory is short"
+                "a worker was killed, perhaps because RAM ran out; the records so far are kept: run the same command "
+                "again, with --workers 1 if RAM is short"
             ) from None
 
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give workers with one thread each that end when this process does, however it does."""
+    """Start workers that have one thread each and end with this process, even if it is killed."""
     before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = "1"
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_follow_parent)
     try:
         yield pool
     finally:
@@ -67,13 +88,12 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
             os.environ["OMP_NUM_THREADS"] = before
 
 
-def _start_worker() -> None:
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _follow_parent() -> None:
+    """Let this worker exit when its parent does: a killed parent cannot end its workers."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    """Wait for the parent's end; a killed parent leaves no one else to end this process."""
+def _exit_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,86 +16,95 @@ if TYPE_CHECKING:
     from patchad.bench.suites import Suite
 
 app = typer.Typer(
-    help="Experiments: run a suite into a file of records, make tables and figures of the records.",
+    help="Run benchmarks; make tables and figures.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 
+_notify = partial(typer.echo, err=True)
+
 
 class Format(StrEnum):
-    """What `bench table` can write."""
+    """Formats of `bench table`."""
 
     MARKDOWN = "markdown"
     CSV = "csv"
     LATEX = "latex"
 
 
-Names = Annotated[
-    list[str] | None,
-    typer.Option(help="rows of the suite or detectors by name, commas between several; or all; may be given again"),
-]
-
-
 @app.command()
 def run(
-    suite: Annotated[str, typer.Argument(help="a name that `patchad bench list` shows")],
-    data: Annotated[Path, typer.Option(help="folder that holds the datasets")] = Path("data"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="file of records; what is there is kept")] = Path(
+    suite: Annotated[str, typer.Argument(help="Name of a suite; `patchad bench list` lists them.")],
+    data: Annotated[Path, typer.Option(help="Folder with the datasets.")] = Path("data"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="File of records; existing records are kept.")] = Path(
         "records.jsonl"
     ),
-    workers: Annotated[int, typer.Option(help="processes, with a thread each")] = 2,
-    limit: Annotated[int | None, typer.Option(help="cells at most, the first ones")] = None,
-    entities: Annotated[int | None, typer.Option(help="entities at most of each dataset")] = None,
-    seeds: Annotated[int | None, typer.Option(help="how many seeds")] = None,
-    detectors: Names = None,
-    datasets: Annotated[list[str] | None, typer.Option(help="datasets of the suite; commas between several")] = None,
+    workers: Annotated[int, typer.Option(help="Number of processes, with one thread each.")] = 2,
+    limit: Annotated[int | None, typer.Option(help="Run at most this many cells.")] = None,
+    entities: Annotated[int | None, typer.Option(help="Use at most this many entities of each dataset.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.")] = None,
+    detectors: Annotated[
+        list[str] | None,
+        typer.Option(help="Variants of the suite or detectors by name, comma-separated, or all; may be repeated."),
+    ] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="Datasets of the suite, comma-separated; may be repeated.")
+    ] = None,
     max_steps: Annotated[
-        int | None, typer.Option(help="bound on training for detectors that have none; the suite's own on a CPU")
+        int | None,
+        typer.Option(help="Bound on training for detectors without one; without a GPU, the suite's own by default."),
     ] = None,
 ) -> None:
-    """Run what the file of records does not hold yet of a suite. Stop it at any time; the same command goes on."""
-    from patchad.bench.runner import Options, run_suite
+    """Run a suite.
+
+    Runs only the cells that the file of records lacks: interrupt it at any time, the same command resumes it.
+    """
+    from patchad.bench.cells import RunOptions
+    from patchad.bench.runner import run_suite
     from patchad.bench.suites import find_suite
 
-    options = Options(
+    options = RunOptions(
         data=data,
         workers=workers,
         limit=limit,
         entities=entities,
         seeds=seeds,
-        detectors=_named(detectors, find_suite(suite)),
+        detectors=_split_variants(detectors, find_suite(suite)),
         datasets=_split(datasets),
         max_steps=max_steps,
     )
     try:
-        outcome = run_suite(find_suite(suite), output, options, _say)
+        summary = run_suite(find_suite(suite), output, options, _notify)
     except KeyboardInterrupt:
-        _say(f"stopped; the records so far are in {output}; the same command goes on from there")
+        _notify(f"stopped; the records so far are in {output}; the same command resumes the run")
         raise typer.Exit(130) from None
-    if outcome.missing:
-        _say(f"not there, and so not run: {', '.join(outcome.missing)}")
-    if outcome.failed:
+    if summary.missing:
+        _notify(f"not run, because the data are missing: {', '.join(summary.missing)}")
+    if summary.failed:
         raise PatchADError(
-            f"{len(outcome.failed)} of {outcome.cells} cells failed, the first with {outcome.failed[0]}; all other "
-            f"records are in {output}; run the same command to try these again"
+            f"{len(summary.failed)} of {summary.cells} cells failed, the first with {summary.failed[0]}; all other "
+            f"records are in {output}; run the same command to retry the failed cells"
         )
-    _say(f"{outcome.cells} records in {output}; `patchad bench table {output}` shows them")
+    _notify(f"{summary.cells} records in {output}; print them with `patchad bench table {output}`")
 
 
 @app.command()
 def table(
-    records: Annotated[list[Path], typer.Argument(help="files that `patchad bench run` wrote")],
-    format: Annotated[Format, typer.Option(help="how to write the tables")] = Format.MARKDOWN,  # noqa: A002
+    records: Annotated[list[Path], typer.Argument(help="Files written by `patchad bench run`.")],
+    format: Annotated[Format, typer.Option(help="Output format.")] = Format.MARKDOWN,  # noqa: A002
 ) -> None:
-    """Print the tables of records, with the paper's figures beside ours."""
+    """Print result tables.
+
+    The paper's published values stand beside ours.
+    """
     from patchad.bench.tables import render
 
-    print(render(_all_records(records), format.value), end="")
+    print(render(_read_all(records), format.value), end="")
 
 
 @app.command("list")
 def list_suites() -> None:
-    """Print the suites."""
+    """List the suites."""
     from patchad.bench.suites import SUITES
 
     for suite in SUITES.values():
@@ -105,47 +114,46 @@ def list_suites() -> None:
 
 @app.command()
 def figures(
-    names: Annotated[list[str] | None, typer.Argument(help="figures that --list shows; all if none is named")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="folder to write to")] = Path("figures"),
-    data: Annotated[Path, typer.Option(help="folder that holds the datasets, for cases and tsne")] = Path("data"),
+    names: Annotated[list[str] | None, typer.Argument(help="Figures that --list names; all if none is given.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = Path("figures"),
+    data: Annotated[Path, typer.Option(help="Folder with the datasets, for cases and tsne.")] = Path("data"),
     records: Annotated[
-        list[Path] | None, typer.Option(help="file of records, or a folder of them; may be given several times")
+        list[Path] | None, typer.Option(help="File of records, or a folder of such files; may be repeated.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option(help="train next to nothing: to see that it works, not what comes out")
+        bool, typer.Option(help="Train for a few steps only, to check that everything works; the results mean nothing.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="print the names of the figures, and no more")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List the figures and exit.")] = False,
 ) -> None:
-    """Draw the paper's figures again: NAME.png, NAME.svg and, with what is drawn, NAME.csv."""
+    """Reproduce the paper's figures.
+
+    Writes NAME.png, NAME.svg and, with the data, NAME.csv.
+    """
     from patchad.bench.figures import FIGURES, make_figures
-    from patchad.bench.figures.plan import Options
+    from patchad.bench.figures.base import FigureOptions
 
     if show:
         for name, figure in FIGURES.items():
             print(f"{name:<18} {figure.about}")
         return
-    options = Options(data=data, records=tuple(_all_records(records or [])), quick=quick)
-    made = make_figures(names or [], output, options, _say)
-    _say(f"{len(made)} figures in {output}")
+    options = FigureOptions(data=data, records=tuple(_read_all(records or [])), quick=quick)
+    made = make_figures(names or [], output, options, _notify)
+    _notify(f"{len(made)} figures in {output}")
 
 
-def _all_records(paths: list[Path]) -> list[Record]:
-    """Read files of records, and all that are in a folder."""
+def _read_all(paths: list[Path]) -> list[Record]:
+    """Read files of records and folders of such files, each record once."""
     from patchad.bench.records import identity, read_records
 
     files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
     return list({identity(record): record for file in files for record in read_records(file)}.values())
 
 
-def _named(texts: list[str] | None, suite: Suite) -> tuple[str, ...]:
-    """Split names at their commas, but for rows whose own names have some."""
-    rows = [variant.name for variant in suite.variants]
-    return tuple(name for text in texts or [] for name in ((text,) if text in rows else _split([text])))
+def _split_variants(texts: list[str] | None, suite: Suite) -> tuple[str, ...]:
+    """Split at commas, except for variants that have commas in their names."""
+    variants = [variant.name for variant in suite.variants]
+    return tuple(name for text in texts or [] for name in ((text,) if text in variants else _split([text])))
 
 
 def _split(names: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in names or [] for name in text.split(",") if name.strip())
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`patchad data`: which datasets there are, which a folder holds, and how to get them."""
+"""`patchad data`: list the datasets, check a folder, download."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ import typer
 if TYPE_CHECKING:
     from patchad.datasets.checking import Finding
 
-app = typer.Typer(help="Datasets: what there is, what a folder holds, how to get them.", rich_markup_mode=None)
+app = typer.Typer(help="List, check and download datasets.", rich_markup_mode=None)
 
 
 @app.command("list")
 def list_datasets() -> None:
-    """Print every dataset that can be loaded."""
+    """List the datasets that can be loaded."""
     from patchad.datasets import DATASETS
 
-    print(f"{'dataset':<16} {'entities':>8} {'channels':>8}  {'licence':<24} what it is")
+    print(f"{'dataset':<16} {'entities':>8} {'channels':>8}  {'licence':<24} description")
     for row in DATASETS.values():
         print(f"{row.name:<16} {row.entities:>8} {row.size.channels:>8}  {row.licence:<24} {row.about}")
 
 
 @app.command()
-def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder that holds the datasets")]) -> None:
-    """Print which datasets a folder holds, and where they differ from what is published."""
+def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the datasets.")]) -> None:
+    """Check which datasets a folder contains.
+
+    Prints where they differ from the published ones.
+    """
     from patchad.datasets import check as check_folder
 
     print(f"{'dataset':<16} {'state':<13} {'entities':>8} {'train rows':>11} {'test rows':>11}  remarks")
@@ -37,15 +40,15 @@ def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="folder tha
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="a name that `patchad data list` shows")],
-    data: Annotated[Path, typer.Option(help="folder that holds, or will hold, the datasets")] = Path("data"),
+    name: Annotated[str, typer.Argument(help="Name of a dataset; `patchad data list` lists them.")],
+    data: Annotated[Path, typer.Option(help="Folder for the datasets.")] = Path("data"),
 ) -> None:
-    """Download a dataset, or say how to ask for it."""
+    """Download a dataset, or explain how to request it."""
     from patchad.datasets import get as download
 
     result = download(name, data, progress=sys.stderr.isatty())
-    done = "downloaded to" if result.fetched else "is there already, in"
-    print(f"{result.name} {done} {result.folder}: {result.files} files", file=sys.stderr)
+    done = "downloaded to" if result.fetched else "is already in"
+    typer.echo(f"{result.name} {done} {result.folder}: {result.files} files", err=True)
 
 
 def _remarks(finding: Finding) -> str:

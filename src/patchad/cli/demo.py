@@ -1,4 +1,4 @@
-"""`patchad demo`: learn a simulated plant, find the faults put into it, and say whether the right sensor was blamed."""
+"""`patchad demo`: fit to a simulated plant, detect its faults, and check whether the right sensor was blamed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ROWS_PER_FAULT = 600
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One fault and the event that found it, or None."""
+    """A fault and the event that found it, or None."""
 
     fault: Fault
     event: Event | None
 
     @property
     def rank(self) -> int | None:
-        """Place of the faulty channel among the blamed ones, from 1; None where it is not among them."""
+        """Rank of the faulty channel among the blamed ones, from 1; None if it is not among them."""
         names = [] if self.event is None else [name for name, _ in self.event.channels]
         return names.index(self.fault.channel) + 1 if self.fault.channel in names else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demonstration:
-    """What the demo did."""
+    """What the demo found and wrote."""
 
     run: PlantRun
     detection: Detection
@@ -47,17 +47,17 @@ def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstra
     train = simulate_plant(TRAIN_ROWS, seed=seed)
     kinds = tuple(FAULTS) * 2
     run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
-    # Alarms within one pumping cycle of each other are one event: a fault should be one card, not several.
+    # Alarms within one pumping cycle are one event, so that a fault is one card of the report, not several.
     detector = PatchAD(merge_gap=CYCLE, random_state=seed, verbose=verbose).fit(_table(train))
     detection = detector.detect(_table(run))
-    outcomes, false_events = judge(run.faults, detection.events)
+    outcomes, false_events = match_faults(run.faults, detection.events)
     report = out / "report.html"
     write_whole({report: render_page([Chapter.of("", detection, run.labels)], "PatchAD demo: a pumping station")})
     return Demonstration(run, detection, outcomes, false_events, report)
 
 
-def judge(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[tuple[Outcome, ...], tuple[Event, ...]]:
-    """Match each fault with the most severe event that overlaps it; give also the events that overlap none."""
+def match_faults(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[tuple[Outcome, ...], tuple[Event, ...]]:
+    """Match each fault with the most severe event that overlaps it; return also the events that overlap none."""
     outcomes: list[Outcome] = []
     claimed: set[int] = set()
     for fault in faults:

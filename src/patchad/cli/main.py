@@ -1,6 +1,6 @@
-"""The command line: parses, calls, prints. Data goes to stdout, talk to stderr.
+"""The command line: parses, calls, prints. Data goes to stdout, messages to stderr.
 
-Exit codes: 0 done; 1 done, and `--fail-on-event` met an event; 2 the input or the call is wrong; 3 an extra is missing.
+Exit codes: 0 done; 1 done, with events found under `--fail-on-event`; 2 wrong call or input; 3 an extra is missing.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import logging
 import sys
 import time as clock
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.core import TyperCommand
 
+from patchad import __version__
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from patchad.results.detection import Detection, Event
 
 app = typer.Typer(
-    help="Time-series anomaly detection: fit on normal data, get events with the sensors to blame.",
+    help="Time-series anomaly detection: fit on normal data, detect events, name the sensors to blame.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -37,17 +40,53 @@ app.add_typer(data_cli.app, name="data")
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong call; it has no public name there."""
 
-Data = Annotated[list[Path], typer.Argument(help="csv, parquet, npy or npz files, or folders of them")]
-Time = Annotated[str | None, typer.Option(help="the column with the times; found by name or content if not given")]
-Model = Annotated[Path, typer.Argument(help="a file that `patchad fit` wrote")]
+SHAPE = ("window", "hop", "patch_sizes")
+"""What `inspect` prints of the parameters that a fit may change, where a detector has them."""
+
+_notify = partial(typer.echo, err=True)
+
+Data = Annotated[list[Path], typer.Argument(help="csv, parquet, npy or npz files, or folders of them.")]
+Time = Annotated[str | None, typer.Option(help="Time column; by default found by name or content.")]
+Model = Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")]
+
+
+class DetectCommand(TyperCommand):
+    """`patchad detect`, which imports the thresholds only if their names are to be shown."""
+
+    def get_help(self, ctx: typer.Context) -> str:  # type: ignore[override]
+        """Return the help text."""
+        from patchad.thresholds import usage
+
+        for option in self.params:
+            if option.name == "threshold":
+                option.help = f"Threshold, instead of the model's own: {usage()}."  # type: ignore[attr-defined]
+        return super().get_help(ctx)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"patchad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Hold the options of all commands."""
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="folder for the report")] = Path("patchad-demo")) -> None:
-    """Train on a simulated plant, find its faults, name the faulty sensors, write a report."""
+def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("patchad-demo")) -> None:
+    """Find the faults of a simulated plant.
+
+    Trains on normal operation, detects faults, names the faulty sensors and writes a report.
+    """
     from patchad.cli.demo import demonstrate
 
-    _say("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
+    _notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
     result = demonstrate(out, verbose=True)
     print(f"{'fault':<18} {'in channel':<14} {'at':<17} {'found':<7} {'blamed, most first'}")
     for outcome in result.outcomes:
@@ -67,13 +106,17 @@ def demo(out: Annotated[Path, typer.Option(help="folder for the report")] = Path
 @app.command()
 def fit(
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="the model file to write")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     time: Time = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a parameter of PatchAD, e.g. window=60")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
     ] = None,
 ) -> None:
-    """Train on files of normal operation, one series each, and write a model file."""
+    """Train a model on normal operation.
+
+    Every file is one series. Writes a model file.
+    """
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
 
@@ -86,33 +129,29 @@ def fit(
     detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
     detector.save(output)
     for note in detector.fit_notes_:
-        _say(f"note: {note}")
-    _say(
+        _notify(f"note: {note}")
+    _notify(
         f"fitted {rows:,} rows x {len(detector.channels_)} channels in {clock.monotonic() - began:.1f} s "
         f"({detector.n_parameters_:,} parameters); wrote {output}"
     )
 
 
-@app.command()
+@app.command(cls=DetectCommand)
 def detect(
     model: Model,
     data: Data,
     time: Time = None,
-    threshold: Annotated[
-        str | None, typer.Option(help="auto, spot, dspot, quantile:q, sigma:k, mad:k, ratio:r, a number")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="write the score of every row to this csv")
-    ] = None,
-    events: Annotated[Path | None, typer.Option(help="write the events to this json file")] = None,
-    report: Annotated[Path | None, typer.Option(help="write an HTML page for people")] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(help="a column of the data, 1 where anomalous: no channel, but what events are held to"),
-    ] = None,
-    fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="exit with 1 if there is an event")] = False,
+    threshold: Annotated[str | None, typer.Option()] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the scores to this csv file.")] = None,
+    events: Annotated[Path | None, typer.Option(help="Write the events to this json file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
+    labels: Annotated[str | None, typer.Option(help="Label column (1 = anomalous), used only for evaluation.")] = None,
+    fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="Exit with 1 if there is an event.")] = False,
 ) -> None:
-    """Score files, print the events, and write scores, events or a report."""
+    """Detect events and the channels to blame.
+
+    Prints the events; writes scores, events or a report if asked to.
+    """
     from patchad.data.files import write_whole
     from patchad.detectors.registry import load
     from patchad.report.page import Chapter, render_page
@@ -137,20 +176,21 @@ def detect(
     _print_events(found)
     for one in found:
         for note in one.detection.notes:
-            _say(f"note: {one.name}: {note}")
+            _notify(f"note: {one.name}: {note}")
         if one.comparison is not None:
-            _say(f"{one.name}: {one.comparison.summary}")
+            _notify(f"{one.name}: {one.comparison.summary}")
     total = sum(len(one.detection.events) for one in found)
-    _say(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
+    _notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
     if fail_on_event and total:
         raise typer.Exit(1)
 
 
 @app.command()
-def export(
-    model: Model, output: Annotated[Path, typer.Option("--output", "-o", help="the ONNX file to write")]
-) -> None:
-    """Write a model as an ONNX graph, checked against the original: raw windows in, residual and discrepancy out."""
+def export(model: Model, output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")]) -> None:
+    """Export a model as an ONNX graph.
+
+    The graph maps raw windows to residual and discrepancy, and is checked against the model.
+    """
     from patchad.detectors.backends.onnx import export as write
     from patchad.detectors.registry import load
 
@@ -158,24 +198,26 @@ def export(
         raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.onnx")
     detector = load(model)
     write(detector, output)
-    _say(f"wrote {output}: the graph and the model gave the same answers")
+    _notify(f"wrote {output}; the graph and the model agree")
 
 
 @app.command()
 def inspect(model: Model) -> None:
-    """Print what a model file holds."""
+    """Print the contents of a model file."""
     from patchad.detectors import checkpoint
     from patchad.detectors.registry import load
 
     detector = load(model)
     header, _ = checkpoint.read(model)
+    held_out = sum(stop - start for start, stop in header["held_out"])
     lines = {
         "detector": header["detector"],
         "channels": f"{len(header['channels'])}: {listed(header['channels'], 12)}",
-        **{name.replace("_", " "): value for name, value in header["learned"].items()},
+        "n parameters": header["n_parameters"],
+        **{name.replace("_", " "): getattr(detector, f"{name}_") for name in SHAPE if hasattr(detector, f"{name}_")},
         "delay": f"{detector.delay} rows",
         "threshold": f"{header['parameters']['threshold']}, level {header['level']:.6g}",
-        "train scores": f"{len(detector.train_scores_):,} kept, {len(detector.held_out_scores_):,} of them held out",
+        "train scores": f"{len(detector.train_scores_):,} kept, {held_out:,} of them held out",
         "settings": _settings(detector),
         "notes": "; ".join(header["notes"]) or "none",
         "format": f"{header['format']}, written by patchad {header['patchad_version']}",
@@ -187,14 +229,17 @@ def inspect(model: Model) -> None:
 
 @app.command()
 def evaluate(
-    table: Annotated[Path, typer.Argument(metavar="SCORES.csv", help="a csv file with labels and scores")],
-    labels: Annotated[str, typer.Option(help="the column with the labels, 1 where anomalous")],
-    scores: Annotated[str, typer.Option(help="the column with the scores")] = "score",
-    alarms: Annotated[str | None, typer.Option(help="the column with the alarms, for metrics of alarms")] = None,
-    window: Annotated[int, typer.Option(help="rows of tolerance for range-AUC, VUS and PATE")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+    table: Annotated[Path, typer.Argument(metavar="SCORES.csv", help="csv file with labels and scores.")],
+    labels: Annotated[str, typer.Option(help="Label column (1 = anomalous).")],
+    scores: Annotated[str, typer.Option(help="Score column.")] = "score",
+    alarms: Annotated[str | None, typer.Option(help="Alarm column, for the metrics that need alarms.")] = None,
+    window: Annotated[int, typer.Option(help="Tolerance in rows for range-AUC, VUS and PATE.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Print every metric, each beside what random numbers get."""
+    """Print every metric of a csv file of scores.
+
+    Each stands beside the value that random scores reach.
+    """
     from patchad import metrics
     from patchad.data.readers import read_columns
 
@@ -209,18 +254,18 @@ def evaluate(
     print(f"{'metric':<24} {'scores':>9} {'random':>9}")
     for name, value in ours.items():
         print(f"{name:<24} {value:>9.4f} {random[name]:>9.4f}")
-    _say("PA-F1 rewards random numbers: judge it, and every other metric, by its distance from the random column.")
+    _notify("PA-F1 rewards random scores: judge it, and every other metric, by its distance from the random column.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit; errors are one line each."""
+    """Run the command line and exit; an error is one line on stderr."""
     logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give its exit code."""
-    stopped = 130  # what typer makes of Ctrl-C
+    """Run the command line and return its exit code."""
+    stopped = 130  # typer's exit code for Ctrl-C
     try:
         code = int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
         return _fail("stopped; nothing was written", stopped) if code == stopped else code
@@ -238,12 +283,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    _say("error: " + " ".join(message.split()))
+    _notify("error: " + " ".join(message.split()))
     return code
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)
 
 
 def _read(paths: Sequence[Path], time: str | None, part: str) -> list[tuple[str, Table]]:
@@ -265,7 +306,7 @@ def _blamed(event: Event) -> str:
 
 
 def _mask(column: FloatArray) -> FloatArray | BoolArray:
-    """Make labels of a csv column of 0 and 1; anything else is left for the metrics to refuse."""
+    """Turn a column of 0 and 1 into labels; anything else is left for the metrics to refuse."""
     return column.astype(bool) if set(column.tolist()) <= {0.0, 1.0} else column
 
 
@@ -274,9 +315,9 @@ def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
 
 
 def _settings(detector: Detector) -> str:
-    """Give the parameters that differ from their defaults."""
-    usual = type(detector)().get_params()
-    changed = {name: value for name, value in detector.get_params().items() if value != usual[name]}
+    """Format the parameters that differ from their defaults."""
+    defaults = type(detector)().get_params()
+    changed = {name: value for name, value in detector.get_params().items() if value != defaults[name]}
     return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"
 
 

@@ -11,8 +11,8 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
-from patchad._kernels.mixing import Activation
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean

@@ -1,4 +1,4 @@
-"""How far two views differ, the loss that trains them, and what a window says of its points: pure functions.
+"""The training loss of the two views: pure functions.
 
 Axes: c channel (one when the views are pooled), n patch, p step in the patch, b batch, d feature, t step of the window.
 """
@@ -24,10 +24,10 @@ Objective = Literal["agreement", "adversarial"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveConfig:
-    """What training asks of the views."""
+    """How the two views are trained."""
 
     objective: Objective
-    """`agreement`: both views are pulled together; `adversarial`: the paper's difference of the two terms."""
+    """`agreement`: the views are trained to agree; `adversarial`: the paper's difference of the two terms."""
     distance: DistanceName
     constraint: float
     """Weight c of the terms with projected views."""
@@ -42,16 +42,16 @@ class ObjectiveConfig:
 
 
 def loss(outputs: Sequence[ScaleOutput], target: Tensor, config: ObjectiveConfig) -> Tensor:
-    """Give the training loss, summed over scales: (1 - c) contrast + c (contrast of the projected) + MSE.
+    """Return the training loss, summed over scales: (1 - c) contrast + c (contrast of the projected) + MSE.
 
     Parameters
     ----------
     outputs
-        What the net said of the windows.
+        The outputs of the net for the windows.
     target
         The z-scored windows, `(b, t, c)`, without positions.
     config
-        What is asked.
+        The objective.
     """
 
     def of_scale(out: ScaleOutput) -> Tensor:
@@ -61,12 +61,12 @@ def loss(outputs: Sequence[ScaleOutput], target: Tensor, config: ObjectiveConfig
 
 
 def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
-    """Give (1 - c) contrast(N, P) + c (contrast(N', P) + contrast(N, P')).
+    """Return (1 - c) contrast(N, P) + c (contrast(N', P) + contrast(N, P')).
 
     `agreement`: contrast = d(N, sg P) + d(P, sg N), sg being stop-gradient. As d is symmetric, its value is twice
-    d(N, P) and its gradient that of d(N, P), so one distance does for the two. `adversarial`: the difference of the
-    two, which is zero everywhere; its gradient pulls N to P and pushes P from N, so that the views come to differ on
-    what they are trained on. Turning the sign of the gradient of P around gives just that from one distance.
+    d(N, P) and its gradient that of d(N, P), so one distance replaces the two. `adversarial`: the difference of the
+    two, which is zero everywhere; its gradient pulls N towards P and pushes P away from N, so that the views come to
+    differ on the training data. Reversing the sign of P's gradient achieves the same with one distance.
     """
     distance, c = DISTANCES[config.distance], config.constraint
     adversarial = config.objective == "adversarial"
@@ -75,13 +75,13 @@ def view_loss(out: ScaleOutput, config: ObjectiveConfig) -> Tensor:
         value = distance.mean(one, other)
         return value - value.detach() if adversarial else value + value.detach()
 
-    def turned(view: Tensor) -> tuple[Tensor, ...]:
+    def reversed_summary(view: Tensor) -> tuple[Tensor, ...]:
         found = distance.summary(view)
-        return tuple(2 * part.detach() - part for part in found) if adversarial else found
+        return tuple(2 * one.detach() - one for one in found) if adversarial else found
 
-    inter, intra = distance.summary(out.inter), turned(out.intra)
+    inter, intra = distance.summary(out.inter), reversed_summary(out.intra)
     if c == 0 or out.inter_projected is None or out.intra_projected is None:
         return contrast(inter, intra)
-    inter_projected, intra_projected = distance.summary(out.inter_projected), turned(out.intra_projected)
+    inter_projected, intra_projected = distance.summary(out.inter_projected), reversed_summary(out.intra_projected)
     constraint = contrast(inter_projected, intra) + contrast(inter, intra_projected)
     return (1 - c) * contrast(inter, intra) + c * constraint

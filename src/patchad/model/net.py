@@ -1,8 +1,8 @@
 """The net: multi-scale patches, two views of each window, four mixers, one reconstruction.
 
-Axes are named in comments by their letters: b batch, t step of the window, c channel, n patch, p step in the patch,
-d feature. Both views of a window live in one tensor `(c, n + p, b, d)`: in this order each mixer finds its axis where a
-matrix product wants it, and what the views share is done in one pass.
+Axes, by letter: b batch, t step of the window, c channel, n patch, p step in the patch, d feature. Both views of a
+window live in one tensor `(c, n + p, b, d)`: in this order each mixer multiplies along its axis without a transpose,
+and mixers that the views share run once.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Literal, cast, get_args
 import torch
 from torch import Tensor, nn
 
+from patchad._kernels.backend import Activation, FusedWeights, backend_for
 from patchad._kernels.cuda_graphs import is_capturing, parallel_calls
-from patchad._kernels.mixing import Activation, FusedWeights, MixerSpan, fuse, mix, weighted_sum
+from patchad._kernels.mixing import Axis, MixerSpan, fuse, mix
 from patchad.errors import InputError, listed
 
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
@@ -58,7 +59,7 @@ class NetConfig:
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
         if not self.patch_sizes:
-            raise InputError("patch_sizes is empty; at least one divisor of the window is needed, as (3, 5)")
+            raise InputError("patch_sizes is empty; give at least one divisor of the window, as in (3, 5)")
         uneven = [size for size in self.patch_sizes if size < 1 or self.window % size]
         if uneven:
             divisors = [size for size in range(1, self.window + 1) if self.window % size == 0]
@@ -83,24 +84,25 @@ class Mixer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.widen = nn.Linear(width, hidden)
         self.narrow = nn.Linear(hidden, width)
-        self._kept: tuple[tuple[int, ...], FusedWeights] | None = None
+        self._cache: tuple[tuple[int, ...], FusedWeights] | None = None
 
     def train(self, mode: bool = True) -> Mixer:
-        """Forget what was fused: a step that a GPU replays changes weights unseen."""
-        self._kept = None
+        """Clear the fused weights: a replayed CUDA graph changes the weights without changing their version."""
+        self._cache = None
         return super().train(mode)
 
     def fused_weights(self) -> FusedWeights:
-        """Give the weights as `mix` takes them; worked out once where no gradient is wanted."""
+        """Return the weights in the form that `mix` takes; cached where no gradient is needed."""
         if torch.is_grad_enabled() or torch.compiler.is_exporting() or is_capturing(self.widen.weight):
-            # What is replayed must begin with the weights of that time.
+            # A replayed graph must start from the weights of that moment.
             return fuse(self.norm, self.widen, self.narrow)
-        held = [one for part in (self.norm, self.widen, self.narrow) for one in (part.weight, part.bias)]
-        now = tuple(one._version for one in held)  # noqa: SLF001 - torch has no other way
-        key = (self.widen.weight.data_ptr(), *now)
-        if self._kept is None or self._kept[0] != key:
-            self._kept = (key, fuse(self.norm, self.widen, self.narrow))
-        return self._kept[1]
+        layers = self.norm, self.widen, self.narrow
+        tensors = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]  # parameters() is slower
+        versions = tuple(tensor._version for tensor in tensors)  # noqa: SLF001 - torch has no other way
+        key = (self.widen.weight.data_ptr(), *versions)
+        if self._cache is None or self._cache[0] != key:
+            self._cache = (key, fuse(*layers))
+        return self._cache[1]
 
 
 class MixerLayer(nn.Module):
@@ -111,7 +113,7 @@ class MixerLayer(nn.Module):
 
         wide = {width: round(1.2 * width) for width in (config.channels, patches, patch_size)}
         self.config = config
-        self.patches, self.places = patches, patches + patch_size
+        self.patches, self.patch_size = patches, patch_size
         self.channel_inter: Mixer | None = None
         self.channel_intra: Mixer | None = None
         self.mixrep: Mixer | None = None
@@ -125,51 +127,50 @@ class MixerLayer(nn.Module):
         if config.mixrep_mixer:
             self.mixrep = Mixer(config.d_model, config.d_model)
 
-    def forward(self, views: Tensor, *, keep: bool = True) -> Tensor:
-        """Mix `(c, n + p, b, d)`; where it need not be kept and no gradient is wanted, it is overwritten."""
+    def forward(self, views: Tensor, *, in_place: bool = False) -> Tensor:
+        """Mix `(c, n + p, b, d)`, in place where that is allowed and gradients are disabled."""
         second = None if self.config.share_channel_mixer else self.channel_intra
-        own = self._mix(views, 0, self.channel_inter, second, keep=keep)
-        own = self._mix(own, 1, self.inter, self.intra, keep=keep and own is views)
-        return self._mix(own, 3, self.mixrep, None, keep=False)
+        mixed = self._mix(views, 0, self.channel_inter, second, in_place=in_place)
+        mixed = self._mix(mixed, 1, self.inter, self.intra, in_place=in_place or mixed is not views)
+        return self._mix(mixed, 3, self.mixrep, None, in_place=True)
 
-    def _mix(
-        self, views: Tensor, axis: Literal[0, 1, 3], inter: Mixer | None, intra: Mixer | None, *, keep: bool
-    ) -> Tensor:
-        """Mix along an axis, both views with one mixer where there is no second."""
+    def _mix(self, views: Tensor, axis: Axis, inter: Mixer | None, intra: Mixer | None, *, in_place: bool) -> Tensor:
+        """Mix along an axis; without an intra mixer, the inter mixer serves both views."""
         if inter is None:
             return views
+        total = self.patches + self.patch_size
         if intra is None:
-            parts = [MixerSpan(0, self.places, inter.fused_weights())]
+            spans = [MixerSpan(0, total, inter.fused_weights())]
         else:
-            parts = [
+            spans = [
                 MixerSpan(0, self.patches, inter.fused_weights()),
-                MixerSpan(self.patches, self.places, intra.fused_weights()),
+                MixerSpan(self.patches, total, intra.fused_weights()),
             ]
-        return mix(views, axis, parts, self.config.activation, keep=keep)
+        return mix(views, axis, spans, self.config.activation, in_place=in_place)
 
 
 @dataclass(slots=True)
 class ScaleOutput:
-    """What the net says at one patch size. With `view_pooling="mean"` the views have one channel."""
+    """The outputs of the net at one patch size. With `view_pooling="mean"` the views have one channel."""
 
     inter: Tensor
     """(c, n, b, d), the inter-patch view."""
     intra: Tensor
     """(c, p, b, d), the intra-patch view."""
     inter_projected: Tensor | None
-    """(c, n, b, d), None without projection heads or where they were not asked for."""
+    """(c, n, b, d), None without projection heads or with `project=False`."""
     intra_projected: Tensor | None
     """(c, p, b, d), likewise."""
     rec_inter: Tensor | None
-    """(b, t, c), the half of the reconstruction that the inter-patch view gives ("Rec 1"); None if not asked for."""
+    """(b, t, c), the half of the reconstruction from the inter-patch view ("Rec 1"); None with `reconstruct=False`."""
     rec_intra: Tensor | None
-    """(b, t, c), the half of the reconstruction that the intra-patch view gives ("Rec 2"); None if not asked for."""
+    """(b, t, c), the half of the reconstruction from the intra-patch view ("Rec 2"), likewise."""
 
     @property
     def reconstruction(self) -> Tensor:
-        """(b, t, c), both halves together."""
+        """(b, t, c), the sum of both halves."""
         if self.rec_inter is None or self.rec_intra is None:
-            raise ValueError("the reconstruction was not asked for")
+            raise ValueError("the net was called with reconstruct=False")
         return self.rec_inter + self.rec_intra
 
 
@@ -193,18 +194,18 @@ class Scale(nn.Module):
         self.rec_intra = _head(patch_size * width, width, config)
 
     def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> ScaleOutput:
-        """Read `(c, t, b)`, positions already embedded."""
+        """Encode `(c, t, b)`, positions already added."""
         views = self._encode(self._embed(x))
         inter, intra = torch.split(views, [self.patches, self.patch_size], dim=1)
-        rec_inter = _reconstructed(self.rec_inter, inter) if reconstruct else None
-        rec_intra = _reconstructed(self.rec_intra, intra) if reconstruct else None
+        rec_inter = _reconstruct(self.rec_inter, inter) if reconstruct else None
+        rec_intra = _reconstruct(self.rec_intra, intra) if reconstruct else None
         if self.config.view_pooling == "mean":
             inter, intra = inter.mean(0, keepdim=True), intra.mean(0, keepdim=True)
         return ScaleOutput(
             inter,
             intra,
-            _projected(self.project_inter, inter) if project else None,
-            _projected(self.project_intra, intra) if project else None,
+            _project(self.project_inter, inter) if project else None,
+            _project(self.project_intra, intra) if project else None,
             rec_inter,
             rec_intra,
         )
@@ -219,20 +220,20 @@ class Scale(nn.Module):
 
     def _encode(self, embedded: Tensor) -> Tensor:
         """Run the layers and sum their outputs with softmax weights (ReWeight)."""
-        weights = torch.cat(  # layer, place
+        weights = torch.cat(  # layer, n + p
             [
                 self.weights_inter.softmax(0)[:, None].expand(-1, self.patches),
                 self.weights_intra.softmax(0)[:, None].expand(-1, self.patch_size),
             ],
             dim=1,
         )
-        return weighted_sum(self._said(embedded), weights)
+        return backend_for(weights).weighted_sum(self._layer_outputs(embedded), weights)
 
-    def _said(self, embedded: Tensor) -> Iterator[Tensor]:
-        """Give what each layer says; on a CPU, where no gradient is wanted, over what the one before said."""
+    def _layer_outputs(self, embedded: Tensor) -> Iterator[Tensor]:
+        """Yield the output of each layer; stacked layers on a CPU overwrite the one before, without gradients."""
         parallel, views = self.config.layers_mode == "parallel", embedded
         for layer in self.layers:
-            views = layer(embedded if parallel else views, keep=parallel or embedded.is_cuda)
+            views = layer(embedded if parallel else views, in_place=not (parallel or embedded.is_cuda))
             yield views
 
 
@@ -258,16 +259,16 @@ class PatchADNet(nn.Module):
         self.register_buffer("positions", sinusoids(config.window, config.channels), persistent=False)
 
     def forward(self, x: Tensor, *, project: bool = True, reconstruct: bool = True) -> tuple[ScaleOutput, ...]:
-        """Read z-scored windows `(b, t, c)`; projections and reconstruction can be left out where nobody needs them."""
+        """Encode z-scored windows `(b, t, c)`; projections and reconstruction are optional."""
         if self.config.positional_embedding:
             x = x + self.positions
-        turned = x.permute(2, 1, 0).contiguous()  # c t b
-        calls = [partial(scale, turned, project=project, reconstruct=reconstruct) for scale in self.scales]
-        return tuple(parallel_calls(calls, turned))
+        steps = x.permute(2, 1, 0).contiguous()  # c t b
+        calls = [partial(scale, steps, project=project, reconstruct=reconstruct) for scale in self.scales]
+        return tuple(parallel_calls(calls, steps))
 
 
 def sinusoids(steps: int, columns: int) -> Tensor:
-    """Give the `(t, c)` positional embedding of the Transformer, one column per channel.
+    """Return the `(t, c)` positional embedding of the Transformer, one column per channel.
 
     Examples
     --------
@@ -285,8 +286,8 @@ def _projection(width: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
 
 
-def _projected(head: nn.Sequential | None, view: Tensor) -> Tensor | None:
-    """Apply two linear maps as the one that they come to."""
+def _project(head: nn.Sequential | None, view: Tensor) -> Tensor | None:
+    """Apply two linear maps as one."""
     if head is None:
         return None
     first, second = (cast("nn.Linear", layer) for layer in head)
@@ -297,7 +298,7 @@ def _head(flat: int, hidden: int, config: NetConfig) -> nn.Module:
     return nn.Sequential(nn.Linear(flat, hidden), ACTIVATIONS[config.activation](), nn.Linear(hidden, config.window))
 
 
-def _reconstructed(head: nn.Module, view: Tensor) -> Tensor:
-    """Give `(b, t, c)` from a view `(c, n or p, b, d)`."""
+def _reconstruct(head: nn.Module, view: Tensor) -> Tensor:
+    """Reconstruct `(b, t, c)` from a view `(c, n or p, b, d)`."""
     windows: Tensor = head(view.transpose(1, 2).flatten(2))  # c b t
     return windows.permute(1, 2, 0)

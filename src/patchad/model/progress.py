@@ -1,4 +1,4 @@
-"""A progress bar for training, on stderr: what is done, the loss, the time left."""
+"""A progress bar for training, on stderr: steps done, loss, time left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def training_bar(show: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Give a function to call with every `Progress`, or None where nothing is to be shown."""
+    """Yield a function to call with every `Progress`, or None if nothing is shown."""
     if not show:
         yield None
         return
@@ -30,7 +30,7 @@ def training_bar(show: bool) -> Iterator[Callable[[Progress], None] | None]:
     )
     console = Console(stderr=True)
     if not console.is_terminal:
-        console.print("training has begun")  # a log shows the bar only once it is full
+        console.print("training has begun")  # a log shows the bar only when it is full
     with Bar(*columns, console=console) as bar:
         task = bar.add_task("training", loss="-", held_out="-")
 

@@ -1,4 +1,7 @@
-"""Training: Adam on random windows, early stopping on held-out windows of train."""
+"""Training: Adam on random windows, early stopping on held-out windows of train.
+
+The order of the windows comes from a seed; nothing here draws from a global generator.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ logger = logging.getLogger(__name__)
 Loss = Callable[[nn.Module, Tensor], Tensor]
 Scaler = Callable[[FloatArray], FloatArray]
 CHECK_EVERY = 50
-"""Steps between two looks at the held-out windows."""
+"""Steps between two checks of the held-out loss."""
 PATIENCE = 4
-"""Looks without a better loss after which training stops."""
+"""Checks without a lower loss after which training stops."""
 WARM_UP = 3
-"""Steps on a GPU before one is recorded."""
-ROWS_TOGETHER = 100_000
-"""Rows that are scaled at once."""
+"""Steps on a GPU before one is captured as a CUDA graph."""
+SCALED_ROWS = 100_000
+"""Rows scaled at a time."""
 HELD_OUT_WINDOWS = 128
-"""Held-out windows that are looked at; more say little more and cost training time."""
+"""Most held-out windows in a check; more add little information and cost training time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ class TrainConfig:
     """How long and how fast to train. Defaults live in `PatchAD`."""
 
     max_steps: int | None
-    """Most steps, whatever `epochs` says; None: as many as the epochs have."""
+    """Most steps, whatever the number of epochs; None: all steps of the epochs."""
     epochs: int | None
     """Passes over all windows; None: random windows until `max_steps`."""
     batch_size: int
@@ -49,34 +52,34 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.max_steps is None and self.epochs is None:
-            raise InputError("max_steps and epochs are both None; training needs an end, so give one of them")
+            raise InputError("max_steps and epochs are both None; training needs an end, so set one of them")
         for name in ("max_steps", "epochs", "batch_size", "learning_rate"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise InputError(f"{name}={value} is too small; it must be over 0")
+                raise InputError(f"{name}={value} is too small; it must be above 0")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Parameters, and the loss that they are to make small: most nets have one goal, adversaries have opposed ones."""
+    """Parameters and the loss that they minimise: most nets have one goal, adversaries have opposed ones."""
 
     parameters: list[nn.Parameter]
     loss: Loss
-    """`loss(net, batch)`, the mean loss of a batch `(b, t, c)`."""
+    """`loss(net, batch)`: the mean loss of a batch `(b, t, c)`."""
     micro_batch: int | None = None
-    """Where the loss is a mean over windows: how many of them to work on at once on a CPU, a core each."""
+    """Windows that one core of a CPU takes at a time, where the loss is a mean over windows; None: the whole batch."""
     capturable: bool = False
-    """Whether every call runs the same operations, none of them random: a GPU then replays the first."""
+    """Whether every call runs the same operations, none of them random, so that a CUDA graph can replay them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where training stands; one is kept for every look at the held-out windows."""
+    """The state of training at one step; the history has one for every check of the held-out loss."""
 
     step: int
     steps: int
     loss: float
-    """Mean training loss since the last look."""
+    """Mean training loss since the last check."""
     held_out: float
     """Loss on held-out windows; NaN where there are none."""
     seconds: float
@@ -94,25 +97,30 @@ def train(
     device: torch.device,
     watch: Callable[[Progress], None] | None = None,
 ) -> list[Progress]:
-    """Train `net` in place and leave it with the weights that did best on the held-out windows.
+    """Train `net` in place and leave it with the weights of the lowest held-out loss.
 
     Parameters
     ----------
     net, goals
-        What to train, and to what end; each goal has an optimizer of its own, and takes its step after the one before.
-        Training stops on the loss of the first.
+        The net and what it is trained for. Each goal has its own optimizer; in every step the goals are taken in order.
+        Early stopping uses the loss of the first.
     windows, held_out
-        Windows to train on and windows to stop on; without held-out windows training runs to its end.
+        Windows to train on and to stop on; without held-out windows training runs to its end.
     scale
-        Turns raw windows into the net's input.
+        Turns raw windows into the input of the net.
     config
         The budget.
     seed
-        Of the order of the windows.
+        For the order of the windows.
     device
         Where to compute.
     watch
-        Called with every `Progress`, and with a NaN `held_out` on the steps between two looks.
+        Called with the `Progress` of every step; between two checks its `held_out` is NaN.
+
+    Raises
+    ------
+    InputError
+        If the loss becomes infinite or NaN before any weights have a finite held-out loss.
     """
     net.to(device).train()
     optimizers = [
@@ -120,59 +128,81 @@ def train(
         for goal in goals
     ]
     steps = planned_steps(len(windows), config)
-    checks = _batches(_even(held_out), scale, config.batch_size, device)
-    draw = _on_device(windows, scale, device) if device.type == "cuda" else _drawn(windows, scale)
-    take = TrainStep(net, goals, optimizers)
+    checks = _batches(_evenly(held_out), scale, config.batch_size, device)
+    draw = _device_sampler(windows, scale, device) if device.type == "cuda" else _sampler(windows, scale)
+    train_step, best = TrainStep(net, goals, optimizers), _Best()
     history: list[Progress] = []
-    best, best_state, began, stale = math.inf, None, time.monotonic(), 0
-    recent, since = torch.zeros((), device=device), 0
+    progress = Progress(0, steps, 0.0, math.nan, 0.0)
+    began, recent, since = time.monotonic(), torch.zeros((), device=device), 0
     for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
-        recent += take(draw(chosen))
+        recent += train_step(draw(chosen))
         since += 1
-        look = step % CHECK_EVERY == 0 or step == steps
-        if not look and watch is None:
-            continue  # without a question no answer is waited for
-        held = _mean_loss(net, goals[0].loss, checks) if look else math.nan
+        check = step % CHECK_EVERY == 0 or step == steps
+        if not check and watch is None:
+            continue  # reading the loss would wait for the GPU
+        held = _mean_loss(net, goals[0].loss, checks) if check else math.nan
         progress = Progress(step, steps, float(recent) / since, held, time.monotonic() - began)
         if watch is not None:
             watch(progress)
-        if not look:
-            continue
-        history.append(progress)
-        recent, since = torch.zeros_like(recent), 0
-        logger.debug("step %d of %d: loss %.5f, held out %.5f", step, steps, progress.loss, held)
-        if not checks:
-            continue
-        if held < best:
-            best, best_state = held, {name: value.detach().clone() for name, value in net.state_dict().items()}
-            stale = 0
-        else:
-            stale += 1
-            if stale >= PATIENCE:
+        if not math.isfinite(progress.loss):
+            break
+        if check:
+            history.append(progress)
+            recent, since = torch.zeros_like(recent), 0
+            logger.debug("step %d of %d: loss %.5f, held out %.5f", step, steps, progress.loss, held)
+            if checks and not best.update(net, held):
                 break
-    if best_state is not None:
-        net.load_state_dict(best_state)
+    best.restore(net, progress, config, checked=bool(checks))
     net.eval()
     return history
 
 
+class _Best:
+    """Early stopping: the weights with the lowest held-out loss so far."""
+
+    def __init__(self) -> None:
+        self._loss, self._stale = math.inf, 0
+        self._weights: dict[str, Tensor] | None = None
+
+    def update(self, net: nn.Module, loss: float) -> bool:
+        """Keep the weights if they are the best; return whether training goes on."""
+        if loss < self._loss:
+            self._loss, self._stale = loss, 0
+            self._weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
+        else:
+            self._stale += 1
+        return self._stale < PATIENCE
+
+    def restore(self, net: nn.Module, last: Progress, config: TrainConfig, *, checked: bool) -> None:
+        """Load the best weights, or keep the last ones where none were checked; refuse a net that diverged."""
+        diverged = f"training diverged: at step {last.step} the loss is {last.loss:.3g}"
+        if self._weights is not None:
+            net.load_state_dict(self._weights)
+            if not math.isfinite(last.loss):
+                logger.warning("%s; the weights with the lowest held-out loss are used", diverged)
+        elif checked or not math.isfinite(last.loss):
+            raise InputError(
+                f"{diverged}, {last.held_out:.3g} on held-out windows; lower learning_rate={config.learning_rate:g}"
+            )
+
+
 class TrainStep:
-    """A step towards every goal; on a GPU recorded where all goals allow it, and replayed for batches of that shape."""
+    """A training step for every goal; on a GPU replayed as a CUDA graph where all goals are capturable."""
 
     def __init__(self, net: nn.Module, goals: Sequence[Goal], optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._net, self._goals, self._optimizers = net, goals, optimizers
         capturable = all(goal.capturable for goal in goals)
         self._run: Callable[[Tensor], tuple[Tensor, ...]] = (
-            GraphedFunction(self._take, warmup=WARM_UP) if capturable else self._take
+            GraphedFunction(self._step, warmup=WARM_UP) if capturable else self._step
         )
 
     def __call__(self, batch: Tensor) -> Tensor:
-        """Train on a batch; give the loss of the first goal before it."""
+        """Train on a batch; return the loss of the first goal before the step."""
         return self._run(batch)[0]
 
-    def _take(self, batch: Tensor) -> tuple[Tensor, ...]:
+    def _step(self, batch: Tensor) -> tuple[Tensor, ...]:
         values = []
-        with _quick_products(batch.device):
+        with _fast_products(batch.device):
             for goal, optimizer in zip(self._goals, self._optimizers, strict=True):
                 self._net.zero_grad(set_to_none=True)
                 values.append(_gradients(self._net, goal, batch))
@@ -181,52 +211,54 @@ class TrainStep:
 
 
 @contextmanager
-def _quick_products(device: torch.device) -> Iterator[None]:
-    """Have a GPU multiply with ten bits, as it does best: far more than two batches have in common."""
-    asked = torch.get_float32_matmul_precision()
-    if device.type != "cuda" or asked != "highest":
+def _fast_products(device: torch.device) -> Iterator[None]:
+    """Let a GPU multiply in TF32: its ten bits are far more than two batches have in common."""
+    precision = torch.get_float32_matmul_precision()
+    if device.type != "cuda" or precision != "highest":
         yield
         return
     torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(asked)
+        torch.set_float32_matmul_precision(precision)
 
 
 def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
-    """Set the gradients of the goal's parameters; give its loss."""
+    """Set the gradients of the goal's parameters; return its loss."""
     if batch.is_cuda or goal.micro_batch is None:
         value = goal.loss(net, batch)
         value.backward()  # type: ignore[no-untyped-call]
         return value.detach()
-    # Parts of one size whatever the number of cores, so that the result does not depend on it.
+    # The split does not depend on the number of cores, so neither does the result.
     parts = torch.split(batch, goal.micro_batch)
 
-    def work(part: Tensor) -> Tensor:
+    def gradients(part: Tensor) -> Tensor:
         value = goal.loss(net, part)
         found = torch.autograd.grad(value, goal.parameters, materialize_grads=True)
-        # All in one tensor: a net has many small parameters, and each operation on one costs more than its numbers.
+        # All in one tensor: a net has many small parameters, and an operation on each would cost more.
         return torch.cat([value.detach().reshape(1), *(one.reshape(-1) for one in found)]) * (len(part) / len(batch))
 
-    total = torch.stack(parallel_map(work, parts)).sum(0)
+    total = torch.stack(parallel_map(gradients, parts)).sum(0)
     pieces = torch.split(total, [1, *(parameter.numel() for parameter in goal.parameters)])
     for parameter, piece in zip(goal.parameters, pieces[1:], strict=True):
         parameter.grad = piece.view_as(parameter)
     return pieces[0][0]
 
 
-def _drawn(windows: WindowSampler, scale: Scaler) -> Callable[[NDArray[np.intp]], Tensor]:
+def _sampler(windows: WindowSampler, scale: Scaler) -> Callable[[NDArray[np.intp]], Tensor]:
     return lambda chosen: torch.from_numpy(scale(windows[chosen]))
 
 
-def _on_device(windows: WindowSampler, scale: Scaler, device: torch.device) -> Callable[[NDArray[np.intp]], Tensor]:
-    """Put the series on the device once, and cut windows out of it there."""
+def _device_sampler(
+    windows: WindowSampler, scale: Scaler, device: torch.device
+) -> Callable[[NDArray[np.intp]], Tensor]:
+    """Copy the series to the device once and cut windows there."""
     rows = torch.cat(
         [
-            torch.from_numpy(scale(values[first : first + ROWS_TOGETHER])).to(device)
+            torch.from_numpy(scale(values[first : first + SCALED_ROWS])).to(device)
             for values in windows.series
-            for first in range(0, len(values), ROWS_TOGETHER)
+            for first in range(0, len(values), SCALED_ROWS)
         ]
     )
     steps = torch.arange(windows.window, device=device)
@@ -239,7 +271,7 @@ def _on_device(windows: WindowSampler, scale: Scaler, device: torch.device) -> C
 
 
 def find_device(device: str) -> torch.device:
-    """Give the device to compute on; `auto` is a GPU where there is one."""
+    """Return the device to compute on; `auto` is a GPU where there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -247,12 +279,12 @@ def find_device(device: str) -> torch.device:
     except RuntimeError:
         raise InputError(f"device={device!r} is unknown; use 'auto', 'cpu' or 'cuda'") from None
     if found.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device={device!r} was asked for, but there is no CUDA device here; use 'auto' or 'cpu'")
+        raise InputError(f"device={device!r} is not available: there is no CUDA device here; use 'auto' or 'cpu'")
     return found
 
 
 def planned_steps(windows: int, config: TrainConfig) -> int:
-    """Give the most steps that training will take.
+    """Return the most steps that training will take.
 
     Examples
     --------
@@ -266,7 +298,7 @@ def planned_steps(windows: int, config: TrainConfig) -> int:
 
 
 def _orders(windows: int, config: TrainConfig, steps: int, seed: int) -> Iterator[NDArray[np.intp]]:
-    """Give the numbers of the windows of every step: random ones, or shuffled epochs."""
+    """Yield the indices of the windows of every step: random ones, or shuffled epochs."""
     random = np.random.default_rng(seed)
     if config.epochs is None:
         for _ in range(steps):
@@ -282,8 +314,8 @@ def _orders(windows: int, config: TrainConfig, steps: int, seed: int) -> Iterato
             yield order[first : first + config.batch_size]
 
 
-def _even(held_out: WindowSampler) -> FloatArray:
-    """Take windows evenly from the held-out part."""
+def _evenly(held_out: WindowSampler) -> FloatArray:
+    """Return windows spread evenly over the held-out part."""
     count = min(len(held_out), HELD_OUT_WINDOWS)
     if count == 0:
         return np.empty((0, 0, 0), dtype=np.float32)

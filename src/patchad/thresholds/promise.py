@@ -17,10 +17,17 @@ TAIL = 0.1
 """Share of the scores that make the tail."""
 MIN_CLUSTERS = 10
 """Clusters below which a level is called extrapolated."""
+PRIOR_SCALE = 0.68
+"""Mean excess of clusters over the start of the tail, in distances of that start from the median: on fault-free
+generated series of five kinds it lies between 0.58 and 0.84."""
+PRIOR_CLUSTERS = 10
+"""Clusters that the prior counts for."""
+SHAPE_CLUSTERS = 30
+"""Clusters from which on the shape of the tail is fitted; below, it is exponential."""
 MAX_SHAPE = 0.25
-"""Heaviest tail of a resample: heavier ones put the level out of reach."""
-RESAMPLES = 100
-CONFIDENCE = 0.7
+"""Heaviest tail: heavier ones put the level out of reach."""
+RESAMPLES = 200
+CONFIDENCE = 0.75
 """One-sided confidence that the rate of events stays under the promise."""
 
 
@@ -30,7 +37,8 @@ class Promise(Threshold):
 
     Neighbouring rows rise together, so the unit is the cluster: rows over the start of the tail that lie at most `gap`
     rows apart. The maxima of the clusters follow a generalised Pareto distribution; with their number it gives the
-    rate of events over any level. The bound comes from resampling the clusters.
+    rate of events over any level. The bound comes from resampling the clusters. A few clusters say little about a
+    tail, so their mean is drawn towards what is usual.
     """
 
     false_alarms: float = 1.0
@@ -55,29 +63,36 @@ class Promise(Threshold):
         True
         """
         known = finite(calibration)
-        start = float(np.quantile(known, 1 - TAIL))
-        maxima = cluster_maxima(np.where(np.isfinite(calibration), calibration, -np.inf), start, self.gap)
-        self.rows, self.clusters = len(known), len(maxima)
+        median, start = np.quantile(known, [0.5, 1 - TAIL])
+        clear = np.where(np.isfinite(calibration), calibration, -np.inf)
+        excess = cluster_maxima(clear, float(start), self.gap) - start
+        self.rows, self.clusters = len(known), len(excess)
         allowed = self.false_alarms / PROMISE_ROWS * self.rows
+        prior = PRIOR_CLUSTERS * PRIOR_SCALE * (start - median)
         random = np.random.default_rng(0)
         counts = np.maximum(random.poisson(self.clusters, RESAMPLES), 1)
-        levels = [self._level(random.choice(maxima, count) - start, start, allowed) for count in counts]
+        sums = np.array([random.choice(excess, count).sum() for count in counts])
+        scales = (sums + prior) / (counts + PRIOR_CLUSTERS)
+        levels = start + _excess(scales, self._shape(excess), np.minimum(allowed / counts, 1.0))
         self.level = float(np.quantile(levels, CONFIDENCE))
         return self
+
+    @staticmethod
+    def _shape(excess: FloatArray) -> float:
+        """Fit the shape of the tail, drawn towards the exponential distribution."""
+        if len(excess) < SHAPE_CLUSTERS:
+            return 0.0
+        weight = len(excess) / (len(excess) + SHAPE_CLUSTERS)
+        return weight * float(np.clip(fit_pareto(excess)[0], 0.0, MAX_SHAPE))
 
     @property
     def basis(self) -> Literal["measured", "extrapolated"]:
         """Whether the level rests on enough clusters."""
         return "measured" if self.clusters >= MIN_CLUSTERS else "extrapolated"
 
-    @staticmethod
-    def _level(excess: FloatArray, start: float, allowed: float) -> float:
-        """Return the level that `allowed` clusters of all that were seen exceed."""
-        ratio = allowed / len(excess)
-        if ratio >= 1:
-            return start
-        shape, scale = fit_pareto(excess) if len(excess) >= MIN_CLUSTERS else (0.0, max(float(excess.mean()), 1e-150))
-        shape = min(shape, MAX_SHAPE)
-        if abs(shape) < 1e-8:
-            return start - scale * float(np.log(ratio))
-        return float(start + scale / shape * (ratio**-shape - 1))
+
+def _excess(mean: FloatArray, shape: float, ratio: FloatArray) -> FloatArray:
+    """Return what a share of clusters exceeds: quantiles of Pareto distributions with these means."""
+    if shape < 1e-8:
+        return np.asarray(-mean * np.log(ratio))
+    return np.asarray(mean * (1 - shape) / shape * (ratio**-shape - 1))

@@ -1,4 +1,4 @@
-"""Nets that compare views, codes or segments, and change points: each finds what it was made for."""
+"""Nets that compare views, codes or segments, and change points: each detects what it was designed for."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 from scipy import stats
 
 from patchad import InputError, make
-from patchad.detectors.baselines.attention import AnomalyTransformerNet, DualAttention, discrepancy, opposed
+from patchad.detectors.baselines.attention import AnomalyTransformerNet, DualAttention, reverse_gradient, symmetric_kl
 from patchad.detectors.baselines.hypersphere import DilatedGRU, native_anomalies
-from patchad.detectors.baselines.injection import some_channels, some_rows
-from patchad.detectors.baselines.segmentation import PRIOR_ROWS, RunLengths, changed
+from patchad.detectors.baselines.injection import random_channels, random_rows
+from patchad.detectors.baselines.segmentation import PRIOR_ROWS, RunLengths, inject_changes
 from patchad.metrics import roc_auc
 
 CHANNELS = 3
 
 
 def normal(rows: int, seed: int = 0) -> np.ndarray:
-    """Give two overlaid waves a channel, with noise."""
+    """Return two superposed waves per channel, with noise."""
     rng = np.random.default_rng(seed)
     t = np.arange(rows)[:, None] + 7 * np.arange(CHANNELS)
     waves = np.sin(2 * np.pi * t / 25) + 0.5 * np.sin(2 * np.pi * t / 60)
@@ -26,7 +26,7 @@ def normal(rows: int, seed: int = 0) -> np.ndarray:
 
 
 def planted(kind: str, rows: int = 1600, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Give rows with six anomalies of one kind, and their labels."""
+    """Return rows with six anomalies of one kind, and their labels."""
     rng = np.random.default_rng(seed + 7)
     x, labels = normal(rows, seed), np.zeros(rows, dtype=bool)
     for number, start in enumerate(range(150, rows - 150, 230)):
@@ -44,8 +44,8 @@ def planted(kind: str, rows: int = 1600, seed: int = 1) -> tuple[np.ndarray, np.
     return x, labels
 
 
-def found(name: str, kind: str, **settings) -> float:
-    """Fit on normal rows and give the ROC-AUC on planted anomalies."""
+def auc_of(name: str, kind: str, **settings) -> float:
+    """Fit on normal rows and return the ROC-AUC on planted anomalies."""
     x, labels = planted(kind)
     detector = make(name, device="cpu", **settings).fit(normal(1500))
     return roc_auc(labels=labels, scores=detector.decision_function(x))
@@ -70,19 +70,19 @@ def found(name: str, kind: str, **settings) -> float:
         ("u_time", "level", {"max_steps": 60, "window": 64, "filters": 8, "batch_size": 16}),
     ],
 )
-def test_it_finds_what_it_was_made_for(name, kind, settings):
-    assert found(name, kind, **settings) > 0.8
+def test_it_detects_what_it_was_designed_for(name, kind, settings):
+    assert auc_of(name, kind, **settings) > 0.8
 
 
 @pytest.mark.parametrize("kind", ["spike", "level", "noise", "frequency"])
-def test_chance_does_not_find_the_planted(kind):
+def test_random_scores_do_not_detect_it(kind):
     x, labels = planted(kind)
     assert abs(roc_auc(labels=labels, scores=make("random").fit(normal(500)).decision_function(x)) - 0.5) < 0.15
 
 
-def test_anomaly_transformer_finds_spikes_where_the_softmax_does_not_drown_them():
+def test_anomaly_transformer_detects_spikes_where_the_softmax_does_not_suppress_them():
     settings = {"max_steps": 40, "batch_size": 8, "d_model": 32, "heads": 4, "layers": 2, "window": 50, "hop": 50}
-    assert found("anomaly_transformer", "spike", temperature=0.1, **settings) > 0.9
+    assert auc_of("anomaly_transformer", "spike", temperature=0.1, **settings) > 0.9
 
 
 # -- attention -----------------------------------------------------------------------------------------------------
@@ -94,23 +94,23 @@ def two_views() -> tuple[torch.Tensor, torch.Tensor]:
     return one.requires_grad_(), other.requires_grad_()
 
 
-def test_discrepancy_is_the_divergence_in_both_directions():
+def test_the_symmetric_divergence_is_the_sum_of_both():
     one, other = (view.detach().double() for view in two_views())
     both = stats.entropy(one, other, axis=-1) + stats.entropy(other, one, axis=-1)
-    np.testing.assert_allclose(discrepancy(one, other), both, rtol=2e-2)  # but for the small number in the logs
+    np.testing.assert_allclose(symmetric_kl(one, other), both, rtol=2e-2)  # except for the constant in the logs
 
 
-def test_opposed_views_have_the_gradients_of_the_two_stopped_losses():
+def test_a_reversed_gradient_equals_the_two_losses_with_stopped_gradients():
     one, other = two_views()
-    discrepancy(opposed(one), other).sum().backward()
+    symmetric_kl(reverse_gradient(one), other).sum().backward()
     away, near = one.grad.clone(), other.grad.clone()
     one.grad = other.grad = None
-    (discrepancy(one.detach(), other) - discrepancy(one, other.detach())).sum().backward()
+    (symmetric_kl(one.detach(), other) - symmetric_kl(one, other.detach())).sum().backward()
     torch.testing.assert_close(away, one.grad)
     torch.testing.assert_close(near, other.grad)
 
 
-def test_associations_are_distributions_and_the_prior_is_a_bump_around_each_point():
+def test_associations_are_distributions_and_the_prior_peaks_at_each_point():
     torch.manual_seed(0)
     _, associations = AnomalyTransformerNet(channels=2, steps=12, width=8, layers=2, heads=2)(torch.randn(3, 12, 2))
     assert len(associations) == 2
@@ -121,7 +121,7 @@ def test_associations_are_distributions_and_the_prior_is_a_bump_around_each_poin
         assert torch.equal(prior.argmax(-1), torch.arange(12).expand(3, 2, 12))
 
 
-def test_the_minimax_loss_is_twice_the_error_of_rebuilding_by_value():
+def test_the_value_of_the_minimax_loss_is_twice_the_reconstruction_error():
     detector = make("anomaly_transformer", window=20, hop=20, max_steps=1, d_model=8, device="cpu").fit(normal(200))
     batch = torch.from_numpy(normal(40).reshape(2, 20, CHANNELS)).float()
     error = (detector.net_(batch)[0] - batch).square().mean()
@@ -136,17 +136,17 @@ def test_both_maps_of_dcdetector_are_distributions_spread_to_all_pairs_of_points
         torch.testing.assert_close(wide.sum(-1), torch.ones(2, 1, 12))
         torch.testing.assert_close(fine.sum(-1), torch.ones(2, 1, 12))
         assert torch.equal(wide[..., 0, :], wide[..., size - 1, :])  # points of a patch share the patch's attention
-        assert torch.equal(fine[..., :size, :], fine[..., size : 2 * size, :])  # patches share that of their places
+        assert torch.equal(fine[..., :size, :], fine[..., size : 2 * size, :])  # patches share that of their positions
 
 
-def test_dcdetector_does_not_see_the_level_and_scale_of_a_window():
+def test_dcdetector_ignores_the_level_and_scale_of_a_window():
     detector = make("dcdetector", window=30, hop=30, patch_sizes=(3, 5), max_steps=2, d_model=8, device="cpu")
     windows = torch.from_numpy(normal(60).reshape(2, 30, CHANNELS)).float()
     detector.fit(normal(300))
     torch.testing.assert_close(detector._errors(3 * windows + 2), detector._errors(windows), rtol=1e-3, atol=1e-6)
 
 
-def test_code_and_paper_of_dcdetector_give_opposite_signs():
+def test_code_and_paper_of_dcdetector_have_opposite_signs():
     settings = {"window": 30, "hop": 30, "patch_sizes": (3, 5), "max_steps": 1, "d_model": 8, "device": "cpu"}
     detector = make("dcdetector", temperature=1.0, **settings).fit(normal(300))
     windows = torch.from_numpy(normal(30)[None]).float()
@@ -156,62 +156,62 @@ def test_code_and_paper_of_dcdetector_give_opposite_signs():
     torch.testing.assert_close(small - small.mean(), large.mean() - large)
 
 
-def test_dcdetector_refuses_a_window_that_its_patches_do_not_fill():
+def test_dcdetector_rejects_a_window_that_is_no_multiple_of_its_patches():
     with pytest.raises(InputError, match="multiple of every patch size"):
         make("dcdetector", window=100, hop=100, patch_sizes=(3, 5)).fit(normal(300))
 
 
 @pytest.mark.parametrize("name", ["ncad", "ts_cp2", "thoc"])
-def test_a_window_of_one_row_has_no_earlier_and_later_part(name):
+def test_a_window_of_one_row_is_rejected(name):
     with pytest.raises(InputError, match="at least 2"):
         make(name, window=1, hop=1).fit(normal(200))
 
 
-# -- made anomalies ------------------------------------------------------------------------------------------------
+# -- synthetic anomalies -------------------------------------------------------------------------------------------
 
 
-def test_made_anomalies_hit_at_least_one_channel_and_one_run_of_rows():
+def test_synthetic_anomalies_affect_at_least_one_channel_and_one_run_of_rows():
     torch.manual_seed(0)
     batch = torch.randn(200, 30, 5)
-    counts = some_channels(batch).sum(-1)
+    counts = random_channels(batch).sum(-1)
     assert (counts.min(), counts.max()) == (1, 5)
-    rows = some_rows(batch, 10)[..., 0]
+    rows = random_rows(batch, 10)[..., 0]
     assert (rows.sum(1).min(), rows.sum(1).max()) == (1, 10)
     assert (rows.int().diff(dim=1).abs().sum(1) <= 2).all()  # one run: at most one start and one end
 
 
-def test_native_anomalies_spoil_the_end_of_every_window_and_nothing_else():
+def test_native_anomalies_corrupt_only_the_end_of_every_window():
     torch.manual_seed(0)
     batch = torch.randn(100, 20, 3)
-    spoiled = native_anomalies(batch) != batch
-    assert spoiled[:, -1].any(-1).all()
-    assert not spoiled[:, :10].any()
+    corrupted = native_anomalies(batch) != batch
+    assert corrupted[:, -1].any(-1).all()
+    assert not corrupted[:, :10].any()
 
 
-def test_changed_rows_are_the_labelled_ones():
+def test_only_labelled_rows_are_changed():
     torch.manual_seed(0)
     batch = torch.randn(100, 20, 3)
-    windows, labels = changed(batch)
+    windows, labels = inject_changes(batch)
     different = (windows != batch).any(-1)
     assert not (different & ~labels).any()
     assert (different & labels).sum() > 0.9 * labels.sum()
     assert 0.3 < labels.any(1).float().mean() < 0.7
 
 
-def test_a_dilated_layer_reads_every_other_row():
+def test_a_dilated_layer_skips_every_other_row():
     torch.manual_seed(0)
     layer, rows = DilatedGRU(2, 4, dilation=2), torch.randn(1, 9, 2)
-    changed_rows = rows.clone()
-    changed_rows[:, 3] += 1
-    moved = (layer(changed_rows) != layer(rows)).any(-1)[0]
-    assert moved.nonzero().ravel().tolist() == [3, 5, 7]
+    changed = rows.clone()
+    changed[:, 3] += 1
+    affected = (layer(changed) != layer(rows)).any(-1)[0]
+    assert affected.nonzero().ravel().tolist() == [3, 5, 7]
 
 
 # -- change points -------------------------------------------------------------------------------------------------
 
 
 def exact_surprise(values: np.ndarray, usual: float, expected: float) -> np.ndarray:
-    """Follow Adams and MacKay with every run length, each run's posterior worked out afresh from its rows."""
+    """Follow Adams and MacKay with every run length, computing each posterior directly from the rows of the run."""
     hazard, belief, surprises = 1 / expected, np.array([1.0]), []
     for now, value in enumerate(values):
         densities = []
@@ -228,14 +228,14 @@ def exact_surprise(values: np.ndarray, usual: float, expected: float) -> np.ndar
     return np.array(surprises)
 
 
-def test_run_lengths_agree_with_bayes_rule_written_out():
+def test_run_lengths_equal_the_exact_posterior():
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.normal(0, 1, 25), rng.normal(4, 0.3, 25)])
     runs = RunLengths(np.array([0.5]), longest=60, expected=20.0)
     np.testing.assert_allclose([runs.step(values[i : i + 1])[0] for i in range(50)], exact_surprise(values, 0.5, 20.0))
 
 
-def test_runs_held_together_hardly_change_what_surprises():
+def test_merging_long_runs_hardly_changes_the_surprise():
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.normal(0, 1, 150), rng.normal(4, 1, 50)])[:, None]
     few, many = RunLengths(np.array([1.0]), 40, 100.0), RunLengths(np.array([1.0]), 400, 100.0)
@@ -244,7 +244,7 @@ def test_runs_held_together_hardly_change_what_surprises():
     assert one.argmax() == other.argmax()
 
 
-def test_bocpd_is_surprised_where_the_level_changes():
+def test_bocpd_detects_changes_of_level():
     rng = np.random.default_rng(0)
     rows, labels = rng.standard_normal((1000, 2)), np.zeros(1000, dtype=bool)
     for start in range(100, 1000, 100):
@@ -254,14 +254,14 @@ def test_bocpd_is_surprised_where_the_level_changes():
     assert roc_auc(labels=labels, scores=detector.decision_function(rows)) > 0.9
 
 
-def test_bocpd_blames_the_channel_that_changed():
+def test_bocpd_attributes_a_change_to_its_channel():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((100, 3))
     rows[60, 1] += 8
     assert make("bocpd").fit(rng.standard_normal((200, 3))).explain(rows)[60].argmax() == 1
 
 
-def test_ts_cp2_places_a_change_where_it_happens():
+def test_ts_cp2_locates_a_change_where_it_happens():
     detector = make("ts_cp2", max_steps=60, d_model=16, window=60, hop=1, device="cpu").fit(normal(1500))
     rows = normal(400, seed=3)
     rows[200:] = np.random.default_rng(0).standard_normal((200, CHANNELS)) * 2

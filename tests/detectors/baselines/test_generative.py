@@ -1,4 +1,4 @@
-"""Autoencoders and generative models: each finds the kind of anomaly that it was made for; their parts are right."""
+"""Autoencoders and generative models: each detects what it was designed for, and its parts are correct."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sklearn.mixture import GaussianMixture
 from tests.conftest import waves
 
 from patchad import make
-from patchad.detectors.baselines.autoencoders import energy, mixture
-from patchad.detectors.baselines.likelihood import Gaussian, LinkedLatent, PlanarFlow
+from patchad.detectors.baselines.autoencoders import energy, fit_mixture
+from patchad.detectors.baselines.likelihood import Gaussian, MarkovLatent, PlanarFlow
 from patchad.metrics import roc_auc
 
 ROWS = 600
@@ -18,7 +18,7 @@ EVENT = slice(300, 350)
 
 
 def spikes(rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Push single rows of single channels."""
+    """Add spikes to single rows of single channels."""
     labels = np.zeros(len(rows), dtype=bool)
     at = random.choice(np.arange(60, len(rows)), size=20, replace=False)
     rows[at, random.integers(0, rows.shape[1], size=20)] += 3.0 * random.choice([-1, 1], size=20)
@@ -74,19 +74,19 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "kind", "parameters"), CASES, ids=lambda x: getattr(x, "__name__", x))
-def test_it_finds_the_kind_it_was_made_for(name, kind, parameters):
+def test_it_detects_what_it_was_designed_for(name, kind, parameters):
     rows, labels = planted(kind)
     scores = make(name, **parameters).fit(waves(1000)).decision_function(rows)
     assert roc_auc(labels=labels, scores=scores) > 0.8
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind, _ in CASES), ids=lambda kind: kind.__name__)
-def test_chance_does_not_find_it(kind):
+def test_random_scores_do_not_detect_it(kind):
     rows, labels = planted(kind)
     assert 0.35 < roc_auc(labels=labels, scores=make("random").fit(rows).decision_function(rows)) < 0.65
 
 
-def test_d3r_finds_spikes_on_a_level_that_drifts_away():
+def test_d3r_detects_spikes_on_a_drifting_level():
     rows, labels = planted(spikes)
     rows += np.linspace(0, 2, ROWS)[:, None]
     plain = make("sensor_range").fit(waves(1000)).decision_function(rows)
@@ -94,55 +94,55 @@ def test_d3r_finds_spikes_on_a_level_that_drifts_away():
     assert roc_auc(labels=labels, scores=plain) < 0.8 < roc_auc(labels=labels, scores=scores)
 
 
-def test_itad_takes_a_train_that_never_moves():
-    still = np.ones((100, 2))
-    assert np.isfinite(make("itad").fit(still).decision_function(still + 1)).all()
+def test_itad_accepts_a_constant_train():
+    constant = np.ones((100, 2))
+    assert np.isfinite(make("itad").fit(constant).decision_function(constant + 1)).all()
 
 
-def test_a_mixture_is_judged_as_scikit_learn_judges_it():
+def test_the_energy_of_a_mixture_equals_that_of_scikit_learn():
     points = np.concatenate([np.random.default_rng(0).normal(c, 1 + c / 4, size=(200, 3)) for c in (0.0, 4.0)])
     reference = GaussianMixture(2, random_state=0, reg_covar=0, tol=1e-9, max_iter=500).fit(points)
-    shares = torch.from_numpy(reference.predict_proba(points))
-    learned = mixture(torch.from_numpy(points), shares)
-    np.testing.assert_allclose(learned[1].numpy(), reference.means_, rtol=1e-4)
+    responsibilities = torch.from_numpy(reference.predict_proba(points))
+    mixture = fit_mixture(torch.from_numpy(points), responsibilities)
+    np.testing.assert_allclose(mixture[1].numpy(), reference.means_, rtol=1e-4)
     probe = np.random.default_rng(1).normal(2, 3, size=(50, 3))
-    np.testing.assert_allclose(energy(torch.from_numpy(probe), *learned), -reference.score_samples(probe), rtol=1e-3)
+    np.testing.assert_allclose(energy(torch.from_numpy(probe), *mixture), -reference.score_samples(probe), rtol=1e-3)
 
 
-def test_a_gaussian_agrees_with_torch():
+def test_a_gaussian_equals_that_of_torch():
     torch.manual_seed(0)
-    mean, log_spread, values = torch.randn(3, 5).unbind(0)
-    ours, theirs = Gaussian(mean, log_spread), torch.distributions.Normal(mean, log_spread.exp())
+    mean, log_std, values = torch.randn(3, 5).unbind(0)
+    ours, theirs = Gaussian(mean, log_std), torch.distributions.Normal(mean, log_std.exp())
     torch.testing.assert_close(ours.log_density(values), theirs.log_prob(values))
     standard = torch.distributions.Normal(torch.zeros(5), torch.ones(5))
     torch.testing.assert_close(ours.divergence(), torch.distributions.kl_divergence(theirs, standard))
 
 
-def test_a_flow_says_by_how_much_it_stretches():
+def test_a_flow_returns_the_log_determinant_of_its_jacobian():
     torch.manual_seed(0)
     flow = PlanarFlow(3, 4)
     with torch.no_grad():
-        flow.along.mul_(30), flow.across.mul_(30)  # bends that matter
+        flow.u.mul_(30), flow.w.mul_(30)  # make the nonlinearity matter
     point = torch.randn(3)
     jacobian = torch.autograd.functional.jacobian(lambda x: flow(x)[0], point)
     torch.testing.assert_close(flow(point)[1], torch.linalg.det(jacobian).abs().log(), rtol=1e-3, atol=1e-3)
 
 
-def test_latents_seen_at_once_are_distributed_as_they_were_drawn():
+def test_the_conditional_of_sampled_latents_is_the_distribution_they_came_from():
     torch.manual_seed(0)
-    link, features = LinkedLatent(4, 2), torch.randn(3, 7, 4)
-    torch.nn.init.normal_(link.of_before.weight, std=0.5)
-    drawn, chosen = link.walk(features, noisy=True)
-    torch.testing.assert_close(link.given(features, drawn), chosen)
+    latent, features = MarkovLatent(4, 2), torch.randn(3, 7, 4)
+    torch.nn.init.normal_(latent.of_previous.weight, std=0.5)
+    drawn, posterior = latent.roll_out(features, sample=True)
+    torch.testing.assert_close(latent.conditional(features, drawn), posterior)
 
 
 @pytest.mark.parametrize("name", ["usad", "tranad"])
-def test_the_second_decoder_wants_what_the_first_avoids(name):
+def test_the_two_decoders_have_opposite_adversarial_losses(name):
     detector = make(name, window=8, max_steps=1).fit(waves(200))
     net, batch = detector.net_.train(), torch.randn(4, 8, 3)
-    net.steps = 10_000  # deep in the duel the plain errors hardly count
-    for part in net.modules():
-        part.p = 0.0  # no dropout, or the losses differ by chance
+    net.steps = 10_000  # late in training the plain reconstruction has little weight
+    for module in net.modules():
+        module.p = 0.0  # no dropout, or the losses differ at random
     first, second = (goal.loss(net, batch).item() for goal in detector._goals(net))
     assert first > 0
     assert second == pytest.approx(-first, rel=0.2)

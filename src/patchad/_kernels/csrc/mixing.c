@@ -1,8 +1,8 @@
-/* The mixers' arithmetic on a CPU, `FC(act(FC(LayerNorm(x)))) + x` along one axis: a tile of columns is read, normed,
-   multiplied, activated, multiplied and written while it is in the nearest cache. `patchad.mixing` says what is
-   computed and how a tensor is seen; `mixing_kernels.h` has the arithmetic, compiled once for each instruction set.
+/* The mixers on a CPU, `FC(act(FC(LayerNorm(x)))) + x` along one axis: a tile of columns is read, normalised,
+   multiplied, activated, multiplied and written while it is in the nearest cache. `patchad._kernels.backend` says what
+   is computed and how a tensor is laid out; `mixing_kernels.h` has the arithmetic, compiled for each instruction set.
 
-   One call works on one core and keeps nothing; callers run several side by side. */
+   A call runs on one core and keeps no state; callers run several in parallel. */
 
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -14,27 +14,27 @@
 
 #define EPSILON 1e-5f /* added to the variance, as LayerNorm does */
 
-/* How a tensor lies in memory: `(outer, axis, inner)`, or `(inner, axis)` where the mixed axis is the last. */
-struct Form {
+/* The layout of a tensor: `(outer, axis, inner)`, or `(inner, axis)` where the mixed axis is the last. */
+struct Layout {
     size_t outers, axis, inners;
     size_t outer_stride, stride; /* from row to row; the other axis has stride 1 */
     int last;
 };
 
-/* As `patchad.mixing.Folded` has them. */
+/* `patchad._kernels.backend.FusedWeights`. */
 struct Weights {
     const float *widen, *shift, *narrow, *bias;
     size_t hidden;
     int gelu;
 };
 
-/* The matrices' transposes, and where their gradients go. */
+/* The transposed matrices, and where the gradients are written. */
 struct Gradients {
-    const float *widen_turned, *narrow_turned;
+    const float *widen_transposed, *narrow_transposed;
     float *widen, *shift, *narrow, *bias;
 };
 
-/* out = matrix (rows, depth) times in (depth, columns), plus start (rows) and add, which lies as out does. */
+/* out = matrix (rows, depth) times in (depth, columns), plus start (rows) and add, laid out as out. */
 struct Product {
     const float *matrix;
     size_t matrix_stride, rows, depth, columns;
@@ -45,35 +45,35 @@ struct Product {
     size_t out_stride;
 };
 
-/* Two views of some windows, `(channel, place, batch, feature)`, dense but for the channels. */
+/* Two views of some windows, `(channel, patch or step, batch, feature)`, dense except across channels. */
 struct Views {
     size_t channels, patches, steps, batch, features;
     size_t inter_stride, intra_stride; /* from channel to channel */
-    int softmax;                       /* compare distributions over the features, or, if not, the features */
+    int softmax;                       /* compare the softmax over features; otherwise the features */
 };
 
 /* Some columns of a tensor. */
 struct Tile {
-    size_t place; /* of the first, from the tensor's start */
-    size_t count; /* of those that there are */
-    size_t lanes; /* of those that are computed: whole vectors */
+    size_t offset; /* of the first one from the start of the tensor */
+    size_t count;  /* columns that exist */
+    size_t lanes;  /* columns that are computed: whole vectors */
 };
 
-/* How many tiles of at most `most` columns a tensor has. */
-static inline size_t tiles_of(const struct Form *form, size_t most) {
-    return form->outers * ((form->inners + most - 1) / most);
+/* Count the tiles of at most `most` columns. */
+static inline size_t tiles_of(const struct Layout *layout, size_t most) {
+    return layout->outers * ((layout->inners + most - 1) / most);
 }
 
-/* One of them, where vectors have `width` columns. */
-static inline struct Tile tile_of(const struct Form *form, size_t number, size_t most, size_t width) {
-    const size_t across = (form->inners + most - 1) / most, first = number % across * most;
-    const size_t left = form->inners - first, count = left < most ? left : most;
-    const size_t place = number / across * form->outer_stride + first * (form->last ? form->stride : 1);
-    return (struct Tile){place, count, (count + width - 1) / width * width};
+/* Return tile `number`; vectors have `width` columns. */
+static inline struct Tile tile_of(const struct Layout *layout, size_t number, size_t most, size_t width) {
+    const size_t across = (layout->inners + most - 1) / most, first = number % across * most;
+    const size_t left = layout->inners - first, count = left < most ? left : most;
+    const size_t offset = number / across * layout->outer_stride + first * (layout->last ? layout->stride : 1);
+    return (struct Tile){offset, count, (count + width - 1) / width * width};
 }
 
-/* Memory for some numbers, at the beginning of a cache line. */
-static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * sizeof(float) + 63) / 64 * 64); }
+/* Allocate floats, aligned to a cache line. */
+static float *scratch(size_t count) { return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64); }
 
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -89,7 +89,7 @@ static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * size
 #define NAME(x) x##_plain
 #define TARGET
 #define WIDTH 4
-#ifdef __aarch64__ /* has twice the registers */
+#ifdef __aarch64__ /* twice the registers */
 #define ROWS 8
 #else
 #define ROWS 4
@@ -122,7 +122,7 @@ static float *scratch(size_t numbers) { return aligned_alloc(64, (numbers * size
 #define VECTORS 3
 #include "mixing_kernels.h"
 
-/* The best instruction set of this machine: 2, 1 or, plain, 0. */
+/* Return the best instruction set of this machine: 2 (AVX-512), 1 (AVX2) or 0 (plain). */
 static int best(void) {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
     const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -139,9 +139,9 @@ static int best(void) { return 0; }
 
 /* -- Python -------------------------------------------------------------------------------------------------------- */
 
-#define FORM "(nnn)(nn)p" /* sizes, strides, whether the mixed axis is the last */
-#define FORM_TO(form) \
-    &form.outers, &form.axis, &form.inners, &form.outer_stride, &form.stride, &form.last
+#define LAYOUT "(nnn)(nn)p" /* sizes, strides, whether the mixed axis is the last */
+#define LAYOUT_TO(layout) \
+    &layout.outers, &layout.axis, &layout.inners, &layout.outer_stride, &layout.stride, &layout.last
 #define WEIGHTS "(KKKK)np" /* addresses, hidden size, whether GELU */
 #define WEIGHTS_TO(weights) \
     &weights.widen, &weights.shift, &weights.narrow, &weights.bias, &weights.hidden, &weights.gelu
@@ -150,35 +150,35 @@ _Static_assert(sizeof(void *) == sizeof(unsigned long long), "addresses are read
 _Static_assert(sizeof(size_t) == sizeof(Py_ssize_t), "sizes are read as Py_ssize_t");
 
 static PyObject *forward(PyObject *module, PyObject *arguments) {
-    struct Form form;
+    struct Layout layout;
     struct Weights weights;
     const float *x;
     float *out;
     int set, done;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "i" FORM WEIGHTS "KK", &set, FORM_TO(form), WEIGHTS_TO(weights), &x, &out))
+    if (!PyArg_ParseTuple(arguments, "i" LAYOUT WEIGHTS "KK", &set, LAYOUT_TO(layout), WEIGHTS_TO(weights), &x, &out))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    done = CHOSEN(forward, set)(&form, &weights, x, out);
+    done = CHOSEN(forward, set)(&layout, &weights, x, out);
     Py_END_ALLOW_THREADS
     if (!done) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
 static PyObject *backward(PyObject *module, PyObject *arguments) {
-    struct Form form;
+    struct Layout layout;
     struct Weights weights;
-    struct Gradients found;
-    const float *x, *upper;
-    float *lower;
+    struct Gradients gradients;
+    const float *x, *grad_out;
+    float *grad_x;
     int set, done;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "i" FORM WEIGHTS "KKK(KK)(KKKK)", &set, FORM_TO(form), WEIGHTS_TO(weights), &x,
-            &upper, &lower, &found.widen_turned, &found.narrow_turned, &found.widen, &found.shift, &found.narrow,
-            &found.bias))
+    if (!PyArg_ParseTuple(arguments, "i" LAYOUT WEIGHTS "KKK(KK)(KKKK)", &set, LAYOUT_TO(layout), WEIGHTS_TO(weights),
+            &x, &grad_out, &grad_x, &gradients.widen_transposed, &gradients.narrow_transposed, &gradients.widen,
+            &gradients.shift, &gradients.narrow, &gradients.bias))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    done = CHOSEN(backward, set)(&form, &weights, x, upper, lower, &found);
+    done = CHOSEN(backward, set)(&layout, &weights, x, grad_out, grad_x, &gradients);
     Py_END_ALLOW_THREADS
     if (!done) return PyErr_NoMemory();
     Py_RETURN_NONE;

@@ -1,4 +1,4 @@
-"""How figures look: colours that all can tell apart, nothing that is not data, the same bytes each time."""
+"""How figures look: colours that everyone can tell apart, no decoration, reproducible bytes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from patchad.results.detection import alarm_runs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-    from patchad.bench.figures.plan import Figure, Frame
+    from patchad.bench.figures.base import Figure, Frame
 
-# Okabe and Ito's palette, the dark ones first: lines have to show on white paper.
+# Okabe and Ito's palette, dark colours first: lines must show on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
-"""Lines differ by style too, for print without colour."""
+"""Lines also differ by style, for print without colour."""
 INK = "#000000"
 SHADE = "#F0C9A8"
-"""Behind labelled rows."""
+"""The background of labelled rows."""
 SETTINGS: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -41,17 +41,17 @@ SETTINGS: Any = {
 }
 
 
-def render(figure: Figure, table: Frame) -> dict[str, bytes]:
-    """Draw a table; give the content of the files by suffix: `png`, `svg` and, the table itself, `csv`.
+def render(figure: Figure, frame: Frame) -> dict[str, bytes]:
+    """Draw the data of a figure; return the content of the files by suffix: `png`, `svg`, and `csv` with the data.
 
     Raises
     ------
     MissingExtraError
         matplotlib is not installed.
     """
-    contents = {"csv": table.to_csv(index=False, float_format="%.4g", lineterminator="\n").encode()}
+    contents = {"csv": frame.to_csv(index=False, float_format="%.4g", lineterminator="\n").encode()}
     with styled():
-        canvas = figure.draw(table)
+        canvas = figure.draw(frame)
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             file = io.BytesIO()
             canvas.savefig(file, format=suffix, metadata=metadata)
@@ -61,7 +61,7 @@ def render(figure: Figure, table: Frame) -> dict[str, bytes]:
 
 
 def _with_palette(png: bytes) -> bytes:
-    """Store an image with 256 colours, which lines and shades do with: half of the file."""
+    """Reduce an image to 256 colours, which suffice for lines and shades and halve the file."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -71,7 +71,7 @@ def _with_palette(png: bytes) -> bytes:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Let matplotlib draw as `SETTINGS` say."""
+    """Apply `SETTINGS` to matplotlib."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -81,7 +81,7 @@ def styled() -> Iterator[None]:
 
 
 def panels(rows: int, columns: int, *, width: float, height: float, **more: Any) -> tuple[Canvas, Any]:
-    """Give a canvas with `(row, column)` axes, each of this size in inches."""
+    """Create a canvas with `(row, column)` axes, each of this size in inches."""
     from matplotlib.figure import Figure as Canvas
 
     canvas = Canvas(figsize=(width * columns, height * rows), layout="constrained")
@@ -89,28 +89,28 @@ def panels(rows: int, columns: int, *, width: float, height: float, **more: Any)
 
 
 def shade(axes: Any, labels: BoolArray) -> None:
-    """Mark the labelled rows, a few of them at least by a hundredth of the width, so that they can be seen."""
+    """Shade the labelled events, each at least a hundredth of the width so that it can be seen."""
     least = len(labels) / 100
     for start, stop in alarm_runs(np.asarray(labels, dtype=bool)):
         middle, reach = (start + stop - 1) / 2, max(stop - start, least) / 2
         axes.axvspan(middle - reach, middle + reach, color=SHADE, linewidth=0, zorder=0)
 
 
-def spread_line(axes: Any, table: Frame, x: str, y: str, number: int, label: str) -> None:
-    """Draw the mean over seeds, and lightly the range of the seeds, in the colour and style of this number."""
-    by = table.groupby(x, sort=True)[y]
+def line_with_range(axes: Any, frame: Frame, x: str, y: str, number: int, label: str) -> None:
+    """Draw the mean over seeds and shade their range, in the colour and style of this number."""
+    by = frame.groupby(x, sort=True)[y]
     mean, low, high = by.mean(), by.min(), by.max()
     colour = COLOURS[number % len(COLOURS)]
     axes.fill_between(mean.index, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.plot(mean.index, mean, color=colour, linestyle=STYLES[number % len(STYLES)], label=label)
 
 
-def text_of(sizes: object) -> str:
-    """Write patch sizes as a table and a legend have them.
+def sizes_text(sizes: object) -> str:
+    """Format patch sizes for data and legends.
 
     Examples
     --------
-    >>> text_of((1, 2, 5))
+    >>> sizes_text((1, 2, 5))
     '1,2,5'
     """
     return ",".join(map(str, sizes)) if isinstance(sizes, tuple | list) else str(sizes)

@@ -1,9 +1,9 @@
-"""Entropy of what the inter and intra mixers give, while the net is trained.
+"""Entropy of the inter and intra mixers' outputs during training.
 
-The paper names an entropy of the features without saying which. Two are worked out. `softmax_entropy` is that of the
-distribution which the loss compares, the softmax over the features of a patch or a position: it is never negative and
-at most ln d_model, so that a ratio of two makes sense. `gaussian_entropy` is the formula of the paper's theory, of the
-variance of all features: it can be negative, so that only a difference makes sense.
+The paper does not say which entropy of the features it shows, so two are computed. `softmax_entropy` is the entropy of
+the distribution that the loss compares, the softmax over the features of a patch or a position: it lies between 0 and
+ln d_model, so that a ratio makes sense. `gaussian_entropy` is the formula of the paper's theory for the variance of all
+features: it can be negative, so that only a difference makes sense.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import log_softmax
 
-from patchad.bench.figures.drawing import panels, spread_line, text_of
-from patchad.bench.figures.nets import OBJECTIVES, PATCH_SETS, ROWS, WINDOW, look, paper_net
-from patchad.bench.figures.plan import Frame, Options
+from patchad.bench.figures.base import FigureOptions, Frame
+from patchad.bench.figures.drawing import line_with_range, panels, sizes_text
+from patchad.bench.figures.nets import OBJECTIVES, PATCH_SETS, ROWS, WINDOW, paper_net, run_net
 from patchad.data.table import FloatArray
 from patchad.data.windows import views
 from patchad.datasets.synthetic import one_channel
@@ -33,7 +33,7 @@ STEPS, SEEDS = 200, 2
 
 
 def softmax_entropy(view: FloatArray) -> float:
-    """Give the mean entropy, in nats, of the softmax over the last axis.
+    """Return the mean entropy, in nats, of the softmax over the last axis.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def softmax_entropy(view: FloatArray) -> float:
 
 
 def gaussian_entropy(variance: float) -> float:
-    """Give the differential entropy of a Gaussian, in nats: ln(2 pi e variance) / 2.
+    """Return the differential entropy of a Gaussian, in nats: ln(2 pi e variance) / 2.
 
     Examples
     --------
@@ -55,19 +55,19 @@ def gaussian_entropy(variance: float) -> float:
     return 0.5 * math.log(2 * math.pi * math.e * variance)
 
 
-def of_views(outputs: tuple[ScaleOutput, ...]) -> dict[str, float]:
-    """Give both entropies of both views, as means over the scales."""
+def view_entropies(outputs: tuple[ScaleOutput, ...]) -> dict[str, float]:
+    """Compute both entropies of both views, as means over the scales."""
     found: dict[str, float] = {}
     for name in ("inter", "intra"):
-        seen = [getattr(out, name).cpu().numpy() for out in outputs]
-        found[f"{name}_softmax"] = float(np.mean([softmax_entropy(view) for view in seen]))
-        found[f"{name}_gaussian"] = float(np.mean([gaussian_entropy(float(view.var())) for view in seen]))
+        views_of_scales = [getattr(out, name).cpu().numpy() for out in outputs]
+        found[f"{name}_softmax"] = float(np.mean([softmax_entropy(view) for view in views_of_scales]))
+        found[f"{name}_gaussian"] = float(np.mean([gaussian_entropy(float(view.var())) for view in views_of_scales]))
     return found
 
 
 @cache
 def trained(kind: str, sizes: tuple[int, ...], objective: str, seed: int, quick: bool) -> tuple[PatchAD, Frame]:
-    """Fit the paper's net to a simulated series; give also the entropies on windows of test, every ten steps."""
+    """Fit the paper's net to a simulated series; return also the entropies on test windows, every ten steps."""
     entity = one_channel(kind, rows=ROWS, seed=seed)
     windows = views(entity.test, WINDOW)[::15]
     rows: list[dict[str, Any]] = []
@@ -75,16 +75,16 @@ def trained(kind: str, sizes: tuple[int, ...], objective: str, seed: int, quick:
 
     def watch(progress: Progress) -> None:
         if progress.step == 1 or progress.step % 10 == 0:
-            rows.append({"step": progress.step} | of_views(look(detector, windows)))
+            rows.append({"step": progress.step} | view_entropies(run_net(detector, windows)))
 
     detector.observe(watch).fit(entity.train)
-    return detector, pd.DataFrame(rows).assign(objective=objective, patch_sizes=text_of(sizes), seed=seed)
+    return detector, pd.DataFrame(rows).assign(objective=objective, patch_sizes=sizes_text(sizes), seed=seed)
 
 
-def table(options: Options) -> Frame:
-    """Give the entropies on windows of test, every few steps of training."""
-    seeds = range(options.amount(SEEDS, 1))
-    sets = options.amount(PATCH_SETS, PATCH_SETS[:2])
+def compute(options: FigureOptions) -> Frame:
+    """Compute the entropies on test windows, every ten steps of training."""
+    seeds = range(options.pick(SEEDS, 1))
+    sets = options.pick(PATCH_SETS, PATCH_SETS[:2])
     fits = [
         trained("trend", sizes, name, seed, options.quick) for name in OBJECTIVES for sizes in sets for seed in seeds
     ]
@@ -95,12 +95,12 @@ def table(options: Options) -> Frame:
 
 
 def draw_softmax(frame: Frame) -> Canvas:
-    """Draw the entropy of the softmax of both views and its ratio."""
+    """Draw the softmax entropy of both views and their ratio."""
     return _draw(frame, "softmax", "softmax_ratio", "intra / inter")
 
 
 def draw_gaussian(frame: Frame) -> Canvas:
-    """Draw the entropy by the paper's formula, and its difference."""
+    """Draw the entropy by the paper's formula for both views, and their difference."""
     return _draw(frame, "gaussian", "gaussian_difference", "intra - inter (nats)")
 
 
@@ -109,10 +109,10 @@ def _draw(frame: Frame, kind: str, last: str, title: str) -> Canvas:
     canvas, axes = panels(len(OBJECTIVES), 3, width=3.4, height=2.3, sharex=True)
     for row, objective in enumerate(OBJECTIVES):
         for ax, (column, heading) in zip(axes[row], columns.items(), strict=True):
-            for number, (sizes, part) in enumerate(
+            for number, (sizes, subset) in enumerate(
                 frame[frame["objective"] == objective].groupby("patch_sizes", sort=False)
             ):
-                spread_line(ax, part, "step", column, number, f"patches {sizes}")
+                line_with_range(ax, subset, "step", column, number, f"patches {sizes}")
             ax.set_title(f"{heading}, {objective}")
             ax.set_xlabel("training step")
     canvas.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)

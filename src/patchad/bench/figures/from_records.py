@@ -1,4 +1,4 @@
-"""What suites measured: sensitivity to six parameters, sizes and latencies, and the time that training takes."""
+"""Figures from records: sensitivity to six parameters, sizes and latencies, and training time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from patchad.bench.figures.drawing import COLOURS, INK, STYLES, panels, text_of
-from patchad.bench.figures.plan import Frame, LackingError, Options
-from patchad.bench.paper import paper_figures
+from patchad.bench.cells import parameters_of
+from patchad.bench.figures.base import FigureOptions, Frame, MissingSourceError
+from patchad.bench.figures.drawing import COLOURS, INK, STYLES, panels, sizes_text
+from patchad.bench.paper import published_rows
 from patchad.bench.records import Record
-from patchad.bench.runner import parameters_of
 from patchad.bench.suites import DEFAULT, PAPER
 
 if TYPE_CHECKING:
@@ -28,109 +28,115 @@ SENSITIVITIES = {
 """The six panels of the paper's figure, in its order."""
 QUALITIES = {"pa_f1": "point-adjusted F1", "roc_auc": "ROC-AUC"}
 COSTS = {"stride": ("stride",), "window": ("window", "hop"), "d_model": ("d_model",)}
-"""What the time of an epoch is shown against, and the parameters that change with it."""
+"""Quantities that the time of an epoch is plotted against, and the parameters that change with each."""
 COST_STRIDE = 35
 """The stride at which window and width are varied."""
 SIZES = {"n_parameters": "parameters", "flops": "FLOPs of a window", "latency_ms": "latency of a window (ms)"}
 
 
-def of_suite(records: Sequence[Record], suite: str) -> list[Record]:
-    """Give the records of a suite that have figures; `LackingError` says how to get some."""
+def suite_records(records: Sequence[Record], suite: str) -> list[Record]:
+    """Select the records of a suite that have metrics; `MissingSourceError` says how to make some."""
     found = [record for record in records if record["suite"] == suite and "skipped" not in record["metrics"]]
     if not found:
-        raise LackingError(
-            f"it needs records of {suite}; `patchad bench run {suite} -o FILE` makes them, `--records FILE` names them"
+        raise MissingSourceError(
+            f"it needs records of {suite}; make them with `patchad bench run {suite} -o FILE`, pass them by `--records`"
         )
     return found
 
 
-def changed(record: Record, base: dict[str, Any]) -> set[str]:
-    """Name the parameters in which a record's detector differs from a base; a bound on training does not count."""
+def changed_parameters(record: Record, base: dict[str, Any]) -> set[str]:
+    """Name the parameters in which a record differs from a base; `max_steps` does not count."""
     own = record["parameters"]
     return {name for name, value in base.items() if name != "max_steps" and own.get(name, value) != value}
 
 
-def number_of(name: str, value: Any) -> float | str:
-    """Give a parameter as a place on an axis: a number, or text for patch sizes.
+def axis_value(name: str, value: Any) -> float | str:
+    """Return a parameter as a position on an axis: a number, or text for patch sizes.
 
     Examples
     --------
-    >>> number_of("threshold", "ratio:0.5"), number_of("patch_sizes", [3, 5]), number_of("layers", 3)
+    >>> axis_value("threshold", "ratio:0.5"), axis_value("patch_sizes", [3, 5]), axis_value("layers", 3)
     (0.5, '3,5', 3.0)
     """
     if name == "patch_sizes":
-        return text_of(value)
+        return sizes_text(value)
     return float(str(value).removeprefix("ratio:"))
 
 
-def sensitivity(options: Options) -> Frame:
-    """Give ours, the paper's and random scores' figures against each of the six parameters."""
-    records = of_suite(options.records, "paper-sensitivity")
+def sensitivity(options: FigureOptions) -> Frame:
+    """Collect our, the paper's and random scores' results against each of the six parameters."""
+    records = suite_records(options.records, "paper-sensitivity")
     base = parameters_of(PAPER, "paper", None)
     rows: list[dict[str, Any]] = []
     for record in records:
         ours = record["detector"] == "patchad"
         about = {"dataset": record["dataset"], "source": "ours" if ours else record["detector"], "seed": record["seed"]}
-        figures = {name: record["metrics"].get(name) for name in QUALITIES}
-        differing = changed(record, base) if ours else set()
+        results = {name: record["metrics"].get(name) for name in QUALITIES}
+        differing = changed_parameters(record, base) if ours else set()
         for name in SENSITIVITIES:
             allowed = {name, "hop"} if name == "window" else {name}
             if ours and differing <= allowed:
-                place = number_of(name, record["parameters"][name])
-                rows.append(about | {"parameter": name, "value": place} | figures)
+                position = axis_value(name, record["parameters"][name])
+                rows.append(about | {"parameter": name, "value": position} | results)
             elif record["detector"] == "random":
-                rows.append(about | {"parameter": name, "value": "any"} | figures)
+                rows.append(about | {"parameter": name, "value": "any"} | results)
     if not any(row["source"] == "ours" for row in rows):
-        raise LackingError("it needs records of paper-sensitivity with the paper's net; these are of other rows only")
-    return pd.DataFrame(rows + _of_the_paper({record["dataset"] for record in records}))
+        raise MissingSourceError(
+            "it needs records of paper-sensitivity with the paper's net; these have other variants only"
+        )
+    return pd.DataFrame(rows + _published_sensitivity({record["dataset"] for record in records}))
 
 
-def _of_the_paper(datasets: set[str]) -> list[dict[str, Any]]:
+def _published_sensitivity(datasets: set[str]) -> list[dict[str, Any]]:
     rows = []
-    for figure in paper_figures():
-        name, _, value = figure["variant"].partition("=")
-        if figure["suite"] == "paper-sensitivity" and figure["dataset"] in datasets and name in SENSITIVITIES:
-            about = {"dataset": figure["dataset"], "source": "the paper", "seed": -1, "parameter": name}
-            place = number_of(name, value.split(",")) if name == "patch_sizes" else number_of(name, value)
-            rows.append(about | {"value": place, "pa_f1": figure["figures"]["pa_f1"] / 100})
+    for published in published_rows():
+        name, _, value = published["variant"].partition("=")
+        if published["suite"] == "paper-sensitivity" and published["dataset"] in datasets and name in SENSITIVITIES:
+            about = {"dataset": published["dataset"], "source": "the paper", "seed": -1, "parameter": name}
+            position = axis_value(name, value.split(",")) if name == "patch_sizes" else axis_value(name, value)
+            rows.append(about | {"value": position, "pa_f1": published["values"]["pa_f1"] / 100})
     return rows
 
 
-def draw_sensitivity(table: Frame) -> Canvas:
-    """Draw point-adjusted F1, as the paper does, and under it ROC-AUC, a column a parameter."""
+def draw_sensitivity(frame: Frame) -> Canvas:
+    """Draw point-adjusted F1, as the paper does, and below it ROC-AUC, one column per parameter."""
     canvas, axes = panels(len(QUALITIES), len(SENSITIVITIES), width=2.3, height=2.1, sharey="row", sharex="col")
-    datasets = sorted(set(table["dataset"]))  # every record of the paper's own setting is in all six panels
+    datasets = sorted(set(frame["dataset"]))  # every record of the paper's own setting is in all six panels
     for column, (name, title) in enumerate(SENSITIVITIES.items()):
-        part = table[table["parameter"] == name]
-        places = _places(name, part)
+        subset = frame[frame["parameter"] == name]
+        positions = _positions(name, subset)
         for row, (quality, heading) in enumerate(QUALITIES.items()):
             ax = axes[row, column]
             for number, dataset in enumerate(datasets):
-                _sensitivity_lines(ax, part[part["dataset"] == dataset], quality, places, COLOURS[number], dataset)
+                _sensitivity_lines(
+                    ax, subset[subset["dataset"] == dataset], quality, positions, COLOURS[number], dataset
+                )
             axes[row, 0].set_ylabel(heading)
         if name == "patch_sizes":
-            axes[-1, column].set_xticks(list(places.values()), list(places), rotation=90)
+            axes[-1, column].set_xticks(list(positions.values()), list(positions), rotation=90)
         axes[-1, column].set_xlabel(title)
     canvas.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3 * len(datasets))
     return canvas
 
 
-def _places(name: str, part: Frame) -> dict[Any, float]:
-    values = [value for value in dict.fromkeys(part["value"]) if value != "any"]
+def _positions(name: str, subset: Frame) -> dict[Any, float]:
+    values = [value for value in dict.fromkeys(subset["value"]) if value != "any"]
     if name == "patch_sizes":
         ordered = sorted(values, key=lambda text: (text.count(","), text))
-        return {value: float(place) for place, value in enumerate(ordered)}
+        return {value: float(position) for position, value in enumerate(ordered)}
     return {value: float(value) for value in sorted(values)}
 
 
-def _sensitivity_lines(ax: Any, part: Frame, quality: str, places: dict[Any, float], colour: str, dataset: str) -> None:
+def _sensitivity_lines(
+    ax: Any, subset: Frame, quality: str, positions: dict[Any, float], colour: str, dataset: str
+) -> None:
     for source, style, mark in (("ours", "-", "o"), ("the paper", "--", "x")):
-        known = part[(part["source"] == source) & part[quality].notna()]
+        known = subset[(subset["source"] == source) & subset[quality].notna()]
         if len(known):
-            mean = known.assign(place=known["value"].map(places)).groupby("place")[quality].mean()
+            mean = known.assign(position=known["value"].map(positions)).groupby("position")[quality].mean()
             label = f"{dataset}, {source}"
             ax.plot(mean.index, mean, style, marker=mark, markersize=3, color=colour, label=label)
-    chance = part[part["source"] == "random"][quality]
+    chance = subset[subset["source"] == "random"][quality]
     if len(chance):
         ax.axhline(chance.mean(), color=colour, linestyle=":", linewidth=0.9, label=f"{dataset}, random scores")
 
@@ -138,9 +144,9 @@ def _sensitivity_lines(ax: Any, part: Frame, quality: str, places: dict[Any, flo
 # -- cost ------------------------------------------------------------------------------------------------------------
 
 
-def cost_against(options: Options) -> Frame:
-    """Give the time of a training epoch against stride, window and width, of each method that was measured."""
-    records = of_suite(options.records, "paper-cost")
+def cost_against(options: FigureOptions) -> Frame:
+    """Collect the time of a training epoch against stride, window and width for each measured method."""
+    records = suite_records(options.records, "paper-cost")
     base = parameters_of(PAPER, "paper", None)
     rows = []
     for record in records:
@@ -150,25 +156,27 @@ def cost_against(options: Options) -> Frame:
         for against, free in COSTS.items():
             if name == "patchad":
                 allowed = {*free, "stride"} | ({"patch_sizes"} if against == "window" else set())
-                # Strides are shown alone; the others at one stride, and all windows with the patches of the shortest.
-                fits = changed(record, base) <= allowed and (against == "stride" or own["stride"] == COST_STRIDE)
+                # Strides are varied alone; the others at one stride, and all windows with the patches of the shortest.
+                fits = changed_parameters(record, base) <= allowed and (
+                    against == "stride" or own["stride"] == COST_STRIDE
+                )
                 fits &= against != "window" or own["patch_sizes"] != base["patch_sizes"]
             else:
                 fits = against == "stride" and name == "dcdetector"
             if fits:
                 rows.append(about | {"against": against, "value": own[against]})
     if not rows:
-        raise LackingError("it needs records of paper-cost with the paper's net; these are of other rows only")
+        raise MissingSourceError("it needs records of paper-cost with the paper's net; these have other variants only")
     return pd.DataFrame(rows)
 
 
-def draw_cost_against(table: Frame) -> Canvas:
-    """Draw the time of an epoch, a panel a quantity, a mark a seed and a line through their means."""
-    shown = [against for against in COSTS if against in set(table["against"])]
+def draw_cost_against(frame: Frame) -> Canvas:
+    """Draw the time of an epoch, one panel per quantity, one mark per seed and a line through their means."""
+    shown = [against for against in COSTS if against in set(frame["against"])]
     canvas, axes = panels(1, len(shown), width=3.4, height=2.5)
     for ax, against in zip(axes[0], shown, strict=True):
-        part = table[table["against"] == against]
-        for number, (method, some) in enumerate(part.groupby("method", sort=False)):
+        subset = frame[frame["against"] == against]
+        for number, (method, some) in enumerate(subset.groupby("method", sort=False)):
             mean = some.groupby("value")["epoch_seconds"].mean()
             ax.plot(mean.index, mean, linestyle=STYLES[number], color=COLOURS[number], label=method)
             ax.plot(some["value"], some["epoch_seconds"], "os"[number], color=COLOURS[number], markersize=3)
@@ -177,7 +185,7 @@ def draw_cost_against(table: Frame) -> Canvas:
             ax.legend()
         else:
             ax.set_ylim(bottom=0)
-        values = sorted(set(part["value"]))
+        values = sorted(set(subset["value"]))
         ax.set_xticks(values, [str(value) for value in values])
         ax.minorticks_off()
         fixed = "" if against == "stride" else f" (stride {COST_STRIDE})"
@@ -185,9 +193,9 @@ def draw_cost_against(table: Frame) -> Canvas:
     return canvas
 
 
-def sizes(options: Options) -> Frame:
-    """Give parameters, operations and latency of every method, and what the paper says of PatchAD's."""
-    records = of_suite(options.records, "paper-cost")
+def sizes(options: FigureOptions) -> Frame:
+    """Collect parameters, operations and latency of every method, and those that the paper states for PatchAD."""
+    records = suite_records(options.records, "paper-cost")
     paper, default = (parameters_of(variant, "paper", None) for variant in (PAPER, DEFAULT))
     rows = []
     for record in records:
@@ -197,38 +205,38 @@ def sizes(options: Options) -> Frame:
                 (
                     text
                     for text, base in (("PatchAD.paper()", paper), ("PatchAD()", default))
-                    if not changed(record, base)
+                    if not changed_parameters(record, base)
                 ),
                 "",
             )
         else:
             label = name if record["parameters"].get("stride", 1) == 1 else ""
         if label:
-            figures = {key: record["metrics"][key] for key in SIZES}
-            rows.append({"method": label, "source": "measured", "seed": record["seed"]} | figures)
-    stated = [figure["figures"] for figure in paper_figures() if figure["suite"] == "paper-cost"]
-    rows += [{"method": "the paper's PatchAD", "source": "stated", "seed": -1} | figures for figures in stated]
+            results = {key: record["metrics"][key] for key in SIZES}
+            rows.append({"method": label, "source": "measured", "seed": record["seed"]} | results)
+    stated = [published["values"] for published in published_rows() if published["suite"] == "paper-cost"]
+    rows += [{"method": "the paper's PatchAD", "source": "stated", "seed": -1} | values for values in stated]
     return pd.DataFrame(rows)
 
 
-def draw_sizes(table: Frame) -> Canvas:
-    """Draw a bar a method, the median over seeds."""
+def draw_sizes(frame: Frame) -> Canvas:
+    """Draw one bar per method, the median over seeds."""
     canvas, axes = panels(1, len(SIZES), width=3.1, height=2.4, sharey=True)
-    methods = list(dict.fromkeys(table["method"]))[::-1]
+    methods = list(dict.fromkeys(frame["method"]))[::-1]
     for ax, (name, title) in zip(axes[0], SIZES.items(), strict=True):
-        middle = table.groupby("method")[name].median()
-        stated = set(table[table["source"] == "stated"]["method"])
-        for place, method in enumerate(methods):
+        middle = frame.groupby("method")[name].median()
+        stated = set(frame[frame["source"] == "stated"]["method"])
+        for position, method in enumerate(methods):
             fill = "none" if method in stated else COLOURS[0]
-            ax.barh(place, middle[method], color=fill, edgecolor=INK if method in stated else COLOURS[0], height=0.6)
-            ax.text(middle[method], place, f" {_short(middle[method])}", va="center", fontsize=7)
+            ax.barh(position, middle[method], color=fill, edgecolor=INK if method in stated else COLOURS[0], height=0.6)
+            ax.text(middle[method], position, f" {_short(middle[method])}", va="center", fontsize=7)
         ax.set(xscale="log", xlabel=title, xlim=(middle.min() / 3, middle.max() * 12))
         ax.set_yticks(range(len(methods)), methods)
     return canvas
 
 
 def _short(value: float) -> str:
-    """Write a number with its thousands as letters.
+    """Abbreviate thousands, millions and billions.
 
     Examples
     --------

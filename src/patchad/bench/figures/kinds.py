@@ -1,4 +1,4 @@
-"""Five kinds of anomaly in one channel, what PatchAD's scores say of them, and what other methods' do."""
+"""Five kinds of anomaly in one channel, scored by PatchAD and by other methods."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from patchad import metrics
+from patchad.bench.figures.base import FigureOptions, Frame
 from patchad.bench.figures.drawing import COLOURS, INK, panels, shade
 from patchad.bench.figures.nets import ROWS, light_net, paper_net
-from patchad.bench.figures.plan import Frame, Options
 from patchad.data.table import FloatArray
 from patchad.datasets.entity import Entity
 from patchad.datasets.synthetic import KINDS, one_channel
@@ -32,10 +32,10 @@ SCORERS: Mapping[str, Callable[[int, bool], Detector]] = {
     "tcn_ed": lambda seed, quick: make("tcn_ed", max_steps=3 if quick else STEPS, random_state=seed),
     "timesnet": lambda seed, quick: make("timesnet", max_steps=3 if quick else STEPS, random_state=seed),
 }
-"""By name, from the seed and whether it has to be quick.
+"""Detectors by name, made from a seed and the option `quick`.
 
-`paper`: its net, objective and settings, scored as the objective trains it; `agreement`: the same net with the views
-pulled together; `fused`: a lighter one whose score adds the residual.
+`paper`: its net, objective and settings, with the orientation that the objective trains; `agreement`: the same net
+trained to make the views agree; `fused`: a lighter net whose score adds the residual.
 """
 OURS = ("paper", "agreement", "fused")
 TITLES = {
@@ -46,14 +46,14 @@ TITLES = {
     "timesnet": "TimesNet",
 }
 OTHERS = (("contextual point", "tcn_ed"), ("seasonal", "tcn_ed"), ("group", "timesnet"))
-"""What the paper's appendix shows of other methods."""
+"""Kinds and other methods that the paper's appendix shows."""
 
 
 @cache
 def scored(kind: str, name: str, seed: int, quick: bool) -> tuple[Entity, FloatArray, float]:
-    """Fit a scorer to the train half of a simulated series; give the series, the scores of test, and the level.
+    """Fit a scorer to the train half of a simulated series; return the series, the test scores and the level.
 
-    The level is the paper's: the 99th percentile of the scores of train and test. The seed is of data and net.
+    The level is the paper's: the 99th percentile of train and test scores. The seed is that of data and net.
     """
     entity = one_channel(kind, rows=ROWS, seed=seed)
     detector = SCORERS[name](seed, quick).fit(entity.train).set_threshold("ratio:1")
@@ -61,9 +61,9 @@ def scored(kind: str, name: str, seed: int, quick: bool) -> tuple[Entity, FloatA
     return entity, scores, float(detector.threshold_.levels(scores)[0])
 
 
-def curves(options: Options) -> Frame:
-    """Give values, labels, scores and levels of one series of each kind."""
-    parts = []
+def curves(options: FigureOptions) -> Frame:
+    """Compute values, labels, scores and levels of one series of each kind."""
+    frames = []
     for kind in KINDS:
         found = {name: scored(kind, name, 0, options.quick) for name in OURS}
         entity = found[OURS[0]][0]
@@ -71,21 +71,21 @@ def curves(options: Options) -> Frame:
         columns |= {"value": entity.test[:, 0], "label": entity.labels.astype(int)}
         for name, (_, scores, level) in found.items():
             columns |= {name: scores, f"{name}_level": level}
-        parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True)
+        frames.append(pd.DataFrame(columns))
+    return pd.concat(frames, ignore_index=True)
 
 
-def draw_curves(table: Frame) -> Canvas:
+def draw_curves(frame: Frame) -> Canvas:
     """Draw each kind in a column: the series, then the score of each scorer with its level."""
     canvas, axes = panels(1 + len(OURS), len(KINDS), width=2.7, height=1.25, sharex=True)
-    for column, (kind, part) in enumerate(table.groupby("kind", sort=False)):
+    for column, (kind, subset) in enumerate(frame.groupby("kind", sort=False)):
         axes[0, column].set_title(kind)
-        axes[0, column].plot(part["row"], part["value"], color=INK, linewidth=0.6)
+        axes[0, column].plot(subset["row"], subset["value"], color=INK, linewidth=0.6)
         for row, name in enumerate(OURS, 1):
-            axes[row, column].plot(part["row"], part[name], color=COLOURS[row - 1], linewidth=0.8)
-            axes[row, column].axhline(part[f"{name}_level"].iloc[0], color=INK, linestyle=":", linewidth=0.8)
+            axes[row, column].plot(subset["row"], subset[name], color=COLOURS[row - 1], linewidth=0.8)
+            axes[row, column].axhline(subset[f"{name}_level"].iloc[0], color=INK, linestyle=":", linewidth=0.8)
         for ax in axes[:, column]:
-            shade(ax, part["label"])
+            shade(ax, subset["label"])
         axes[-1, column].set_xlabel("row")
     axes[0, 0].set_ylabel("value")
     for row, name in enumerate(OURS, 1):
@@ -93,12 +93,12 @@ def draw_curves(table: Frame) -> Canvas:
     return canvas
 
 
-def figures_of_merit(options: Options) -> Frame:
-    """Give what every scorer reaches on every seed: PatchAD on all kinds, the others on those of the appendix."""
+def quality(options: FigureOptions) -> Frame:
+    """Judge each scorer for every seed: PatchAD on all kinds, the others on those of the appendix."""
     rows = []
     for kind in KINDS:
         for name in (*OURS, *(other for shown, other in OTHERS if shown == kind)):
-            for seed in range(options.amount(SEEDS, 1)):
+            for seed in range(options.pick(SEEDS, 1)):
                 entity, scores, level = scored(kind, name, seed, options.quick)
                 alarms, runs = scores > level, alarm_runs(entity.labels)
                 row = {"kind": kind, "scorer": name, "seed": seed}
@@ -110,20 +110,20 @@ def figures_of_merit(options: Options) -> Frame:
     return pd.DataFrame(rows)
 
 
-def draw_figures_of_merit(table: Frame) -> Canvas:
-    """Draw ROC-AUC and events found, a dot a seed."""
+def draw_quality(frame: Frame) -> Canvas:
+    """Draw ROC-AUC and events found, one dot per seed."""
     canvas, axes = panels(2, 1, width=8, height=2.3, sharex=True)
-    kinds = list(dict.fromkeys(table["kind"]))
-    table = table.assign(found=table["events_found"] / table["events"])
+    kinds = list(dict.fromkeys(frame["kind"]))
+    frame = frame.assign(found=frame["events_found"] / frame["events"])
     for ax, (column, title) in zip(
         axes[:, 0], (("roc_auc", "ROC-AUC"), ("found", "share of events found")), strict=True
     ):
         for number, name in enumerate(SCORERS):
-            part = table[table["scorer"] == name]
-            x = part["kind"].map(kinds.index) + 0.15 * (number - 2) + 0.012 * (part["seed"] - 2)
+            subset = frame[frame["scorer"] == name]
+            x = subset["kind"].map(kinds.index) + 0.15 * (number - 2) + 0.012 * (subset["seed"] - 2)
             ax.plot(
                 x,
-                part[column],
+                subset[column],
                 "osD^v"[number],
                 color=COLOURS[number],
                 markersize=3.5,
@@ -136,30 +136,30 @@ def draw_figures_of_merit(table: Frame) -> Canvas:
     return canvas
 
 
-def others(options: Options) -> Frame:
-    """Give the scores of the appendix's methods on its kinds, for every seed."""
-    parts = []
+def others(options: FigureOptions) -> Frame:
+    """Compute the scores of the appendix's methods on its kinds, for every seed."""
+    frames = []
     for kind, name in OTHERS:
-        for seed in range(options.amount(SEEDS, 1)):
+        for seed in range(options.pick(SEEDS, 1)):
             entity, scores, level = scored(kind, name, seed, options.quick)
             columns = {"kind": kind, "scorer": name, "seed": seed, "row": np.arange(ROWS)}
             columns |= {"value": entity.test[:, 0], "label": entity.labels.astype(int), "score": scores, "level": level}
-            parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True)
+            frames.append(pd.DataFrame(columns))
+    return pd.concat(frames, ignore_index=True)
 
 
-def draw_others(table: Frame) -> Canvas:
+def draw_others(frame: Frame) -> Canvas:
     """Draw each kind in a column: the series of the first seed, then the score for every seed."""
-    seeds = sorted(set(table["seed"]))
+    seeds = sorted(set(frame["seed"]))
     canvas, axes = panels(1 + len(seeds), len(OTHERS), width=3.6, height=1.05, sharex=True)
     for column, (kind, name) in enumerate(OTHERS):
-        part = table[(table["kind"] == kind) & (table["scorer"] == name)]
-        first = part[part["seed"] == seeds[0]]
+        subset = frame[(frame["kind"] == kind) & (frame["scorer"] == name)]
+        first = subset[subset["seed"] == seeds[0]]
         axes[0, column].set_title(f"{kind}: {TITLES[name]}")
         axes[0, column].plot(first["row"], first["value"], color=INK, linewidth=0.6)
         shade(axes[0, column], first["label"])
         for row, seed in enumerate(seeds, 1):
-            one = part[part["seed"] == seed]
+            one = subset[subset["seed"] == seed]
             axes[row, column].plot(one["row"], one["score"], color=COLOURS[0], linewidth=0.8)
             axes[row, column].axhline(one["level"].iloc[0], color=INK, linestyle=":", linewidth=0.8)
             shade(axes[row, column], one["label"])

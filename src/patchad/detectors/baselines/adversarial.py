@@ -1,4 +1,4 @@
-"""Autoencoders with an adversary: one net learns to give back normal windows, another to tell its work from them."""
+"""Autoencoders with an adversary: one net reconstructs normal windows, another tells reconstructions from data."""
 
 from __future__ import annotations
 
@@ -16,75 +16,78 @@ from torch.nn import functional
 
 from patchad.data.table import FloatArray
 from patchad.detectors.neural import NeuralDetector
+from patchad.model.net import sinusoids
 from patchad.model.training import Goal
 
-ROUND = 250
-"""Training steps that count as one epoch in a loss that changes from epoch to epoch, as it does evenly here."""
+STEPS_PER_EPOCH = 250
+"""Training steps that count as one epoch in losses that depend on the epoch; here they change at every step."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RangedDetector(NeuralDetector):
-    """A detector whose net sees each channel between its least and its greatest value of train, 0 to 1."""
+class MinMaxDetector(NeuralDetector):
+    """A detector whose net sees each channel scaled to 0..1 by its minimum and maximum in train."""
 
     learned: ClassVar[Mapping[str, Any] | None] = {"low_": np.ndarray, "span_": np.ndarray}
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
-        filled = [values for values in known if len(values)]
-        least, greatest = (np.array([edge(v, axis=0) for v in filled]) for edge in (np.min, np.max))
-        self.low_, high = self.scaler_(np.stack([least.min(axis=0), greatest.max(axis=0)]))
+        nonempty = [values for values in known if len(values)]
+        lows, highs = (np.array([extreme(v, axis=0) for v in nonempty]) for extreme in (np.min, np.max))
+        self.low_, high = self.scaler_(np.stack([lows.min(axis=0), highs.max(axis=0)]))
         self.span_ = np.where(high > self.low_, high - self.low_, 1.0).astype(np.float32)
         super()._learn(known, held_out)
 
-    def _ranged(self, windows: Tensor) -> Tensor:
+    def _min_max(self, windows: Tensor) -> Tensor:
         low, span = (torch.from_numpy(a).to(windows.device) for a in (self.low_, self.span_))
         return (windows - low) / span
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DuelDetector(RangedDetector):
-    """A detector with two decoders: the first learns to deceive the second, the second to tell it from the data.
+class TwoDecoderDetector(MinMaxDetector):
+    """A detector with two decoders: the first learns to deceive the second, the second to expose the first.
 
-    Its net has the parts `shared`, `first` and `second`, counts its training `steps`, and gives three reconstructions:
-    that of each decoder, and what the second makes of the work of the first.
+    Its net has submodules `shared`, `first` and `second`, counts its training `steps`, and returns three
+    reconstructions: one of each decoder, and the second decoder's reconstruction of the first one's output.
 
     Parameters
     ----------
     trust
-        Weight of the first decoder's error in the score; the rest is that of the second, on the work of the first.
+        Weight of the first decoder's error in the score; the rest goes to the second's error on the first's output.
     """
 
     trust: float = 0.5
 
     @abstractmethod
-    def _plainness(self, epoch: float) -> float:
-        """Give the weight of the plain reconstruction in the losses, where epochs are counted from 1."""
+    def _reconstruction_weight(self, epoch: float) -> float:
+        """Return the weight of the plain reconstruction in the losses; epochs count from 1."""
 
     def _goals(self, net: Any) -> list[Goal]:
         shared = list(net.shared.parameters())
         return [
             Goal([*shared, *net.first.parameters()], self._loss),
-            Goal([*shared, *net.second.parameters()], self._opposed),
+            Goal([*shared, *net.second.parameters()], self._adversary_loss),
         ]
 
     def _loss(self, net: Any, batch: Tensor) -> Tensor:
-        points = self._ranged(batch)
-        one, _, again = net(points)
-        if not net.training:  # held-out windows: the losses' weights change, and a measure to stop on must not
-            return functional.mse_loss(one, points)
-        weight = self._plainness(1 + net.steps / ROUND)
-        return weight * functional.mse_loss(one, points) + (1 - weight) * functional.mse_loss(again, points)
+        points = self._min_max(batch)
+        first, _, second_of_first = net(points)
+        if not net.training:  # held-out windows: early stopping needs a loss whose weights do not change
+            return functional.mse_loss(first, points)
+        weight = self._reconstruction_weight(1 + net.steps / STEPS_PER_EPOCH)
+        adversarial = functional.mse_loss(second_of_first, points)
+        return weight * functional.mse_loss(first, points) + (1 - weight) * adversarial
 
-    def _opposed(self, net: Any, batch: Tensor) -> Tensor:
-        points = self._ranged(batch)
-        _, two, again = net(points)
-        weight = self._plainness(1 + net.steps / ROUND)
+    def _adversary_loss(self, net: Any, batch: Tensor) -> Tensor:
+        points = self._min_max(batch)
+        _, second, second_of_first = net(points)
+        weight = self._reconstruction_weight(1 + net.steps / STEPS_PER_EPOCH)
         net.steps += 1
-        return weight * functional.mse_loss(two, points) - (1 - weight) * functional.mse_loss(again, points)
+        adversarial = functional.mse_loss(second_of_first, points)
+        return weight * functional.mse_loss(second, points) - (1 - weight) * adversarial
 
     def _errors(self, windows: Tensor) -> Tensor:
-        points = self._ranged(windows)
-        one, _, again = (functional.mse_loss(made, points, reduction="none") for made in self.net_(points))
-        return self.trust * one + (1 - self.trust) * again
+        points = self._min_max(windows)
+        first, _, second_of_first = (functional.mse_loss(r, points, reduction="none") for r in self.net_(points))
+        return self.trust * first + (1 - self.trust) * second_of_first
 
 
 class _USAD(nn.Module):
@@ -114,21 +117,22 @@ class _USAD(nn.Module):
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         code = self.shared(points.flatten(1))
-        one, two = self.first(code), self.second(code)
-        again = self.second(self.shared(one))
-        return one.view_as(points), two.view_as(points), again.view_as(points)
+        first, second = self.first(code), self.second(code)
+        second_of_first = self.second(self.shared(first))
+        return first.view_as(points), second.view_as(points), second_of_first.view_as(points)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class USAD(DuelDetector):
-    """Windows that two autoencoders with one encoder, trained against each other, give back badly.
+class USAD(TwoDecoderDetector):
+    """Reconstruction error of a window under two adversarially trained autoencoders with a shared encoder.
 
     Audibert et al., "USAD: UnSupervised Anomaly Detection on Multivariate Time Series" (2020): in epoch n the plain
-    reconstruction weighs 1/n in both losses, the duel the rest; the score of a window, which goes to its newest row, is
-    the weighted sum of the two errors. Layers, code and window are those that the paper uses on SWaT, without its
-    thinning of the rows; the errors weigh alike, as in the public code. Here n grows evenly, by one in 250 steps, and
-    training stops on the first autoencoder's error, early in the duel: when it went on for as many epochs as the
-    paper's, in our trials, the second autoencoder's error became large for every window and told little.
+    reconstruction has weight 1/n in both losses, the adversarial term the rest; the score of a window, assigned to its
+    newest row, is the weighted sum of the two errors. Layers, code and window are those that the paper uses on SWaT,
+    without its downsampling of the rows; the two errors have equal weight, as in the public code. Here n grows evenly,
+    by one in 250 steps, and training stops on the first autoencoder's error, early in the adversarial phase: in our
+    trials with as many epochs as the paper's, the second autoencoder's error became large for every window and carried
+    little information.
 
     Parameters
     ----------
@@ -142,7 +146,7 @@ class USAD(DuelDetector):
     max_steps: int | None = 1000
     latent: int = 40
 
-    def _plainness(self, epoch: float) -> float:
+    def _reconstruction_weight(self, epoch: float) -> float:
         return 1 / epoch
 
     def _build(self, channels: int) -> nn.Module:
@@ -153,7 +157,7 @@ class USAD(DuelDetector):
 
 
 class _TranAD(nn.Module):
-    """Row t of the window attends to the rows up to t; all of that to the window beside the focus."""
+    """A decoder with causal self-attention over the window, attending to the encoded window beside the focus."""
 
     positions: Tensor
     later: Tensor
@@ -169,44 +173,37 @@ class _TranAD(nn.Module):
             }
         )
         self.first, self.second = (nn.Sequential(nn.Linear(width, channels), nn.Sigmoid()) for _ in range(2))
-        self.register_buffer("positions", _waves(window, width))
+        self.register_buffer("positions", sinusoids(window, width))
         self.register_buffer("later", torch.ones(window, window, dtype=torch.bool).triu(1))
 
-    def encoded(self, points: Tensor, focus: Tensor) -> Tensor:
+    def encode(self, points: Tensor, focus: Tensor) -> Tensor:
         context = self.shared["context"](torch.cat([points, focus], dim=-1) + self.positions)
-        found: Tensor = self.shared["window"](points.repeat(1, 1, 2) + self.positions, context, tgt_mask=self.later)
-        return found
+        code: Tensor = self.shared["window"](points.repeat(1, 1, 2) + self.positions, context, tgt_mask=self.later)
+        return code
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        code = self.encoded(points, torch.zeros_like(points))
-        one, two = self.first(code), self.second(code)
-        return one, two, self.second(self.encoded(points, (one - points).square()))
-
-
-def _waves(rows: int, width: int) -> Tensor:
-    """Give the sines and cosines `(row, width)` that tell a Transformer where a row stands; the width is even."""
-    pace = torch.exp(-math.log(10_000.0) * torch.arange(0, width, 2) / width)
-    angles = torch.arange(rows)[:, None] * pace
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+        code = self.encode(points, torch.zeros_like(points))
+        first, second = self.first(code), self.second(code)
+        return first, second, self.second(self.encode(points, (first - points).square()))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TranAD(DuelDetector):
-    """Rows that a Transformer gives back badly, also when it is shown where it failed.
+class TranAD(TwoDecoderDetector):
+    """Reconstruction error of a Transformer in two passes, the second conditioned on the errors of the first.
 
     Tuli et al., "TranAD: Deep Transformer Networks for Anomaly Detection in Multivariate Time Series Data" (2022): the
-    squared error of a first pass, the focus, goes into a second one; two decoders are trained against each other, with
-    a plain share of `decay ** -n` in epoch n; the score is the mean of the squared errors of both passes at the newest
-    row. Window, width, heads, and the layers' sizes are the paper's and its public code's. The context is the window
-    itself, as in that code, not the whole past; the meta-learning step after each epoch is left out. Here n grows
-    evenly, by one in 250 steps, and training stops on the error of the first decoder.
+    squared error of a first pass, the focus, is an input of the second; two decoders are trained against each other,
+    with a weight of `decay ** -n` for the plain reconstruction in epoch n; the score is the mean of the squared errors
+    of both passes at the newest row. Window, width, heads and layer sizes are those of the paper and its public code.
+    The context is the window itself, as in that code, not the whole past; the meta-learning step after each epoch is
+    left out. Here n grows evenly, by one in 250 steps, and training stops on the error of the first decoder.
 
     Parameters
     ----------
     feedforward, dropout
-        Of the Transformer's layers.
+        Of the Transformer layers.
     decay
-        How fast the duel takes over; the paper only says that it is near 1.
+        How fast the adversarial term takes over; the paper only says that it is near 1.
     """
 
     name = "tranad"
@@ -217,20 +214,20 @@ class TranAD(DuelDetector):
     dropout: float = 0.1
     decay: float = 1.1
 
-    def _plainness(self, epoch: float) -> float:
+    def _reconstruction_weight(self, epoch: float) -> float:
         return math.exp(-epoch * math.log(self.decay))
 
     def _build(self, channels: int) -> nn.Module:
         return _TranAD(channels, self.window_, self.feedforward, self.dropout)
 
 
-def _halvings(window: int, most: int) -> list[int]:
-    """Give the lengths that a window has before each halving, at most `most` of them."""
+def _lengths_before_halving(window: int, most: int) -> list[int]:
+    """Return the length of a window before each of at most `most` halvings."""
     return [window >> i for i in range(min(most, int(math.log2(window))))]
 
 
-class _Strided(nn.Module):
-    """Convolutions that halve a window `(b, channel, t)` again and again, then a linear map to one vector."""
+class _StridedEncoder(nn.Module):
+    """Strided convolutions that halve windows `(b, channel, t)` repeatedly, then a linear map to one vector."""
 
     def __init__(self, channels: int, lengths: Sequence[int], filters: int, out: int) -> None:
         super().__init__()
@@ -242,7 +239,7 @@ class _Strided(nn.Module):
         self.out = nn.Linear(widths[-1] * (lengths[-1] // 2 if lengths else 1), out)
 
     def forward(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Give the vector and the features before it."""
+        """Return the vector, and the features that it is computed from."""
         for layer in self.layers:
             points = layer(points)
         features = points.flatten(1)
@@ -252,34 +249,34 @@ class _Strided(nn.Module):
 class _BeatGAN(nn.Module):
     def __init__(self, channels: int, window: int, filters: int, latent: int) -> None:
         super().__init__()
-        self.lengths = _halvings(window, 4)
-        self.encoder = _Strided(channels, self.lengths, filters, latent)
-        self.critic = _Strided(channels, self.lengths, filters, 1)
+        self.lengths = _lengths_before_halving(window, 4)
+        self.encoder = _StridedEncoder(channels, self.lengths, filters, latent)
+        self.discriminator = _StridedEncoder(channels, self.lengths, filters, 1)
         widths = [channels, *(filters << i for i in range(len(self.lengths)))]
         self.deepest = (widths[-1], self.lengths[-1] // 2 if self.lengths else 1)
-        self.spread = nn.Linear(latent, self.deepest[0] * self.deepest[1])
-        self.widen = nn.ModuleList(nn.ConvTranspose1d(b, a, 4, stride=2, padding=1) for a, b in pairwise(widths))
+        self.expand = nn.Linear(latent, self.deepest[0] * self.deepest[1])
+        self.upsample = nn.ModuleList(nn.ConvTranspose1d(b, a, 4, stride=2, padding=1) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(nn.BatchNorm1d(a) for a in widths[1:-1])
 
     def forward(self, points: Tensor) -> Tensor:
-        """Give back windows `(b, channel, t)` between -1 and 1."""
-        found: Tensor = self.spread(self.encoder(points)[0]).unflatten(1, self.deepest)
+        """Reconstruct windows `(b, channel, t)` with values from -1 to 1."""
+        x: Tensor = self.expand(self.encoder(points)[0]).unflatten(1, self.deepest)
         for depth in reversed(range(len(self.lengths))):
-            found = self.widen[depth](found, output_size=[self.lengths[depth]])
+            x = self.upsample[depth](x, output_size=[self.lengths[depth]])
             if depth:
-                found = self.norms[depth - 1](found).relu()
-        return found.tanh()
+                x = self.norms[depth - 1](x).relu()
+        return x.tanh()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BeatGAN(RangedDetector):
-    """Rows that a convolutional autoencoder, which an adversary keeps to natural windows, gives back badly.
+class BeatGAN(MinMaxDetector):
+    """Reconstruction error of a convolutional autoencoder regularised by a discriminator.
 
     Zhou et al., "BeatGAN: Anomalous Rhythm Detection using Adversarially Generated Time Series" (2019): the autoencoder
-    makes its error small and the features that the discriminator sees alike; the discriminator tells windows from
-    reconstructions; the score is the squared error. The paper's warping of beats to have more of them is left out: a
+    minimises its error and the difference of the discriminator's features; the discriminator tells windows from
+    reconstructions; the score is the squared error. The paper's data augmentation by time warping is left out: a
     series has as many windows as rows. The paper's five halvings of 320 points become four of 64, with half its
-    filters, for the budget; the code's width and the weight of the features are the paper's.
+    filters, for the budget; the width of the code and the weight of the features are the paper's.
 
     Parameters
     ----------
@@ -303,26 +300,28 @@ class BeatGAN(RangedDetector):
         return _BeatGAN(channels, self.window_, self.filters, self.latent)
 
     def _goals(self, net: Any) -> list[Goal]:
-        autoencoder = [p for part in (net.encoder, net.spread, net.widen, net.norms) for p in part.parameters()]
-        return [Goal(autoencoder, self._loss), Goal(list(net.critic.parameters()), self._opposed)]
+        autoencoder = [p for part in (net.encoder, net.expand, net.upsample, net.norms) for p in part.parameters()]
+        discriminator = list(net.discriminator.parameters())
+        return [Goal(autoencoder, self._loss), Goal(discriminator, self._discriminator_loss)]
 
     def _points(self, windows: Tensor) -> Tensor:
-        """Put windows between -1 and 1, channels first."""
-        return 2 * self._ranged(windows).transpose(1, 2) - 1
+        """Scale windows to -1..1, channels first."""
+        return 2 * self._min_max(windows).transpose(1, 2) - 1
 
     def _loss(self, net: Any, batch: Tensor) -> Tensor:
         points = self._points(batch)
-        again = net(points)
-        error = functional.mse_loss(again, points)
-        if not net.training:  # held-out windows: a critic that still learns is no measure
+        reconstruction = net(points)
+        error = functional.mse_loss(reconstruction, points)
+        if not net.training:  # held-out windows: a discriminator that is still learning gives no stable measure
             return error
-        return error + self.likeness_weight * functional.mse_loss(net.critic(again)[1], net.critic(points)[1])
+        made, real = net.discriminator(reconstruction)[1], net.discriminator(points)[1]
+        return error + self.likeness_weight * functional.mse_loss(made, real)
 
-    def _opposed(self, net: Any, batch: Tensor) -> Tensor:
+    def _discriminator_loss(self, net: Any, batch: Tensor) -> Tensor:
         points = self._points(batch)
         with torch.no_grad():
-            again = net(points)
-        real, made = net.critic(points)[0], net.critic(again)[0]
+            reconstruction = net(points)
+        real, made = net.discriminator(points)[0], net.discriminator(reconstruction)[0]
         return (functional.softplus(-real) + functional.softplus(made)).mean()
 
     def _errors(self, windows: Tensor) -> Tensor:

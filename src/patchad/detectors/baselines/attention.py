@@ -1,4 +1,4 @@
-"""Nets whose attention maps are compared: a point whose two maps relate as they did not in train is strange."""
+"""Nets whose attention maps are compared: a point is anomalous where its two maps relate unlike in train."""
 
 from __future__ import annotations
 
@@ -14,84 +14,83 @@ from patchad.data.table import FloatArray
 from patchad.data.windows import shrink_window
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError
+from patchad.model.net import sinusoids
 
 SMALL = 1e-4
 """Added to a probability before its logarithm, as in the public code of both methods."""
 
 
-def discrepancy(one: Tensor, other: Tensor) -> Tensor:
-    """Give the symmetric KL divergence of distributions `(..., key)`: `(...)`."""
+def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
+    """Return the symmetric KL divergence of distributions `(..., key)`: `(...)`."""
     return ((one - other) * ((one + SMALL) / (other + SMALL)).log()).sum(-1)
 
 
-def opposed(view: Tensor) -> Tensor:
-    """Give the same values with the gradient turned round: where the others go down, this goes up.
+def reverse_gradient(view: Tensor) -> Tensor:
+    """Return the same values with the sign of the gradient reversed.
 
-    The discrepancy of `opposed(one)` and `other` has the gradient of the pair of losses of both methods, each with a
-    stopped gradient: `other` is drawn to `one` held fixed, and `one` is driven away from `other` held fixed.
+    `symmetric_kl(reverse_gradient(one), other)` has the gradient of the pair of losses of both methods, each with a
+    stopped gradient: `other` is pulled towards a fixed `one`, and `one` is pushed away from a fixed `other`.
     """
     return 2 * view.detach() - view
 
 
 class Embedding(nn.Module):
-    """A convolution over neighbours on a ring, plus sines and cosines that tell the place."""
+    """A circular convolution plus sinusoidal positions."""
 
-    places: Tensor
+    positions: Tensor
 
     def __init__(self, inputs: int, width: int, steps: int) -> None:
         super().__init__()
         self.values = nn.Conv1d(inputs, width, 3, padding=1, padding_mode="circular", bias=False)
         nn.init.kaiming_normal_(self.values.weight, mode="fan_in", nonlinearity="leaky_relu")
-        angles = torch.arange(steps)[:, None] * torch.exp(-math.log(1e4) * torch.arange(0, width, 2) / width)
-        places = torch.stack([angles.sin(), angles.cos()], -1).reshape(steps, -1)[:, :width]
-        self.register_buffer("places", places, persistent=False)
+        self.register_buffer("positions", sinusoids(steps, width), persistent=False)
 
     def forward(self, rows: Tensor) -> Tensor:
         """`(b, t, inputs)` to `(b, t, width)`."""
-        embedded: Tensor = self.values(rows.transpose(1, 2)).transpose(1, 2) + self.places
+        embedded: Tensor = self.values(rows.transpose(1, 2)).transpose(1, 2) + self.positions
         return embedded
 
 
 class AnomalyAttention(nn.Module):
-    """Attention that also says how far around itself each point would look if it looked at its neighbours only."""
+    """Attention beside a prior: a Gaussian of learned width around each point."""
 
     squared_distances: Tensor
 
     def __init__(self, width: int, heads: int, steps: int) -> None:
         super().__init__()
         self.heads = heads
-        self.mixed = nn.Linear(width, 3 * width)
-        self.reach = nn.Linear(width, heads)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.sigma = nn.Linear(width, heads)
         self.out = nn.Linear(width, width)
-        places = torch.arange(steps, dtype=torch.float32)
-        self.register_buffer("squared_distances", (places[:, None] - places).square(), persistent=False)
+        positions = torch.arange(steps, dtype=torch.float32)
+        self.register_buffer("squared_distances", (positions[:, None] - positions).square(), persistent=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Give what was attended to, `(b, t, width)`, and the series and prior association, `(b, head, t, t)`."""
+        """Return the attention's output, `(b, t, width)`, and the series and prior association, `(b, head, t, t)`."""
         b, t, width = x.shape
-        query, key, value = self.mixed(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         series = (query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])).softmax(-1)
-        # Public code's range for the Gaussian's width: from nearly 0 to 2 rows.
-        sigma = 3 ** (torch.sigmoid(5 * self.reach(x)) + 1e-5) - 1
+        # The public code's range for the width of the Gaussian: from nearly 0 to 2 rows.
+        sigma = 3 ** (torch.sigmoid(5 * self.sigma(x)) + 1e-5) - 1
         prior = torch.exp(-self.squared_distances / (2 * sigma.transpose(1, 2)[..., None].square()))
-        mixed: Tensor = self.out((series @ value).transpose(1, 2).reshape(b, t, width))
-        return mixed, series, prior / prior.sum(-1, keepdim=True)
+        out: Tensor = self.out((series @ value).transpose(1, 2).reshape(b, t, width))
+        return out, series, prior / prior.sum(-1, keepdim=True)
 
 
 class AnomalyBlock(nn.Module):
-    """Anomaly attention and a feed-forward net, each with a shortcut and a norm after it."""
+    """Anomaly attention and a feed-forward net, each with a residual connection and a norm after it."""
 
     def __init__(self, width: int, heads: int, steps: int) -> None:
         super().__init__()
         self.attention = AnomalyAttention(width, heads, steps)
-        self.forth = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
+        self.feedforward = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Give the next layer's input and both associations."""
+        """Return the next layer's input and both associations."""
         mixed, series, prior = self.attention(x)
         x = self.norms[0](x + mixed)
-        return self.norms[1](x + self.forth(x)), series, prior
+        return self.norms[1](x + self.feedforward(x)), series, prior
 
 
 class AnomalyTransformerNet(nn.Module):
@@ -101,28 +100,28 @@ class AnomalyTransformerNet(nn.Module):
         super().__init__()
         self.embedding = Embedding(channels, width, steps)
         self.blocks = nn.ModuleList([AnomalyBlock(width, heads, steps) for _ in range(layers)])
-        self.back = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, channels))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, channels))
 
     def forward(self, rows: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """Rebuild `(b, t, c)`; give with it each layer's series and prior association."""
+        """Reconstruct `(b, t, c)`; also return the series and prior association of each layer."""
         x, associations = self.embedding(rows), []
         for block in self.blocks:
             x, series, prior = block(x)
             associations.append((series, prior))
-        return self.back(x), associations
+        return self.head(x), associations
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AnomalyTransformer(NeuralDetector):
-    """A point that attends to its neighbours only, and is rebuilt badly, is strange.
+    """Reconstruction error of a point, weighted up where it attends mainly to its neighbours.
 
     Xu et al., "Anomaly Transformer: Time Series Anomaly Detection with Association Discrepancy" (2022). Each layer
     has a series association (its attention) and a prior one (a Gaussian around each point, of learned width). The
-    minimax training drives the attention away from the prior, held fixed, and the prior towards the attention, held
-    fixed; both phases also rebuild the window. The two losses are summed and take one step, which is what the public
-    code's two backward passes before one step amount to; their discrepancy terms are equal and opposite in value, so
-    that early stopping looks at the rebuilding alone. Score: softmax over the window of minus the discrepancy, summed
-    over the layers and times `temperature`, times the squared error of the rebuilding.
+    minimax training pushes the attention away from the fixed prior, and pulls the prior towards the fixed attention;
+    both phases also reconstruct the window. The two losses are summed and take one step, which is equivalent to the
+    public code's two backward passes before one step; their discrepancy terms are equal and opposite in value, so
+    that early stopping sees the reconstruction error alone. Score: softmax over the window of minus the discrepancy,
+    summed over the layers and times `temperature`, times the squared reconstruction error.
 
     Window, layers, heads, `weight`, `temperature` and the tiling of a series into windows that do not overlap are the
     public code's. Its width is 512, its batch 256, its learning rate 1e-4 over up to ten epochs; here they fit a CPU:
@@ -131,14 +130,14 @@ class AnomalyTransformer(NeuralDetector):
     Parameters
     ----------
     hop
-        Here the window: windows do not overlap, so a row waits for up to `window - 1` others.
+        The window by default: windows do not overlap, so a row waits for up to `window - 1` others.
     d_model, layers, heads
-        Width of the net, its blocks, and the attention heads of each; where `d_model` is no multiple of `heads`, the
-        most heads that divide it are taken.
+        Width of the net, its blocks, and the attention heads of each; where `d_model` is not a multiple of `heads`,
+        the largest number of heads that divides it is used.
     weight
-        Of the discrepancy against the rebuilding in the loss.
+        Of the discrepancy relative to the reconstruction in the loss.
     temperature
-        By how much the discrepancy is multiplied before the softmax.
+        Factor on the discrepancy before the softmax.
     """
 
     name = "anomaly_transformer"
@@ -160,73 +159,75 @@ class AnomalyTransformer(NeuralDetector):
         )
 
     def _loss(self, net: AnomalyTransformerNet, batch: Tensor) -> Tensor:
-        rebuilt, associations = net(batch)
-        apart = torch.stack([discrepancy(opposed(series), prior).mean() for series, prior in associations]).mean()
-        error: Tensor = (rebuilt - batch).square().mean()
-        return 2 * error + self.weight * (apart - apart.detach())
+        reconstruction, associations = net(batch)
+        terms = [symmetric_kl(reverse_gradient(series), prior).mean() for series, prior in associations]
+        divergence = torch.stack(terms).mean()
+        error: Tensor = (reconstruction - batch).square().mean()
+        return 2 * error + self.weight * (divergence - divergence.detach())
 
     def _errors(self, windows: Tensor) -> Tensor:
-        rebuilt, associations = self.net_(windows)
-        apart = torch.stack([discrepancy(series, prior).mean(1) for series, prior in associations]).sum(0)
-        share = (-self.temperature * apart.double()).softmax(-1)
-        errors: Tensor = share[..., None] * (rebuilt - windows).square()
+        reconstruction, associations = self.net_(windows)
+        divergence = torch.stack([symmetric_kl(series, prior).mean(1) for series, prior in associations]).sum(0)
+        weight = (-self.temperature * divergence.double()).softmax(-1)
+        errors: Tensor = weight[..., None] * (reconstruction - windows).square()
         return errors
 
 
 class DualAttention(nn.Module):
-    """Attention among the patches of a window and among the places inside its patches, for several patch sizes."""
+    """Attention among the patches of a window and among the positions inside its patches, for several patch sizes."""
 
     def __init__(self, steps: int, sizes: Sequence[int], width: int, layers: int, heads: int) -> None:
         super().__init__()
         self.sizes, self.heads = tuple(sizes), heads
         self.across = nn.ModuleList([Embedding(size, width, steps // size) for size in sizes])
         self.inside = nn.ModuleList([Embedding(steps // size, width, size) for size in sizes])
-        self.maps = nn.ModuleList([nn.Linear(width, 2 * width) for _ in range(layers)])
+        self.query_key = nn.ModuleList([nn.Linear(width, 2 * width) for _ in range(layers)])
 
     def forward(self, rows: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Give, for each patch size and layer, both maps `(b, head, t, t)`, each row a distribution."""
+        """Return both maps `(b, head, t, t)` for each patch size and layer; each of their rows is a distribution."""
         b, t, c = rows.shape
         centred = rows - rows.mean(1, keepdim=True)
         normed = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
         single = normed.transpose(1, 2).reshape(b * c, t)
-        found = []
+        maps = []
         for size, across, inside in zip(self.sizes, self.across, self.inside, strict=True):
             patches = single.view(b * c, t // size, size)
             between, within = across(patches), inside(patches.transpose(1, 2))
-            for mix in self.maps:
-                wide = self._attend(mix, between, b).repeat_interleave(size, -2).repeat_interleave(size, -1) / size
-                fine = self._attend(mix, within, b).repeat(1, 1, t // size, t // size) * size / t
-                found.append((wide, fine))
-        return found
+            for layer in self.query_key:
+                wide = self._attend(layer, between, b).repeat_interleave(size, -2).repeat_interleave(size, -1) / size
+                fine = self._attend(layer, within, b).repeat(1, 1, t // size, t // size) * size / t
+                maps.append((wide, fine))
+        return maps
 
-    def _attend(self, mix: nn.Module, x: Tensor, b: int) -> Tensor:
-        """Give the attention among tokens `(b c, token, width)`, averaged over the channels: `(b, head, token, token)`.
+    def _attend(self, layer: nn.Module, x: Tensor, b: int) -> Tensor:
+        """Return the attention among tokens `(b c, token, width)`, averaged over channels: `(b, head, token, token)`.
 
-        Means and repetition may change places, and the mean of small maps is cheaper.
+        Averaging before the maps are repeated gives the same result and is cheaper.
         """
-        query, key = mix(x).view(*x.shape[:2], 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key = layer(x).view(*x.shape[:2], 2, self.heads, -1).permute(2, 0, 3, 1, 4)
         attention: Tensor = (query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])).softmax(-1)
         return attention.view(b, -1, *attention.shape[1:]).mean(1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DCdetector(NeuralDetector):
-    """A point is judged by how far attention among patches and attention inside patches agree on it.
+    """Agreement (or, as in the paper, disagreement) of attention among patches with attention inside patches.
 
     Yang et al., "DCdetector: Dual Attention Contrastive Representation Learning for Time Series Anomaly Detection"
     (2023). Every channel of a window is normalised by itself and cut into patches, once for each patch size. One branch
-    attends among patches, the other among the places inside them, with the same query and key maps; the attention maps
-    are the representation: nothing is rebuilt. They are averaged over the channels and spread to all pairs of points.
+    attends among patches, the other among the positions inside them, with the same query and key maps; the attention
+    maps are the representation, nothing is reconstructed. They are averaged over the channels and spread to all pairs
+    of points.
 
-    Paper and public code disagree. In the paper both branches are drawn together, each towards the other held fixed,
-    and a large discrepancy is strange. The code took over Anomaly Transformer's losses: the branch inside patches is
-    drawn near, the branch among patches driven away, and the score is a softmax of *minus* the discrepancy, so that a
-    small one is strange. The published figures come from the code, so `follows="code"` is the default;
-    `follows="paper"` gives the other. The two terms of the code's loss cancel by value, so that there is nothing to
-    stop on: all steps are taken, without held-out windows.
+    Paper and public code disagree. In the paper both branches are pulled together, each towards the fixed other, and a
+    large discrepancy is anomalous. The code reuses Anomaly Transformer's losses: the branch inside patches is pulled
+    near, the branch among patches pushed away, and the score is a softmax of *minus* the discrepancy, so that a small
+    one is anomalous. The published figures come from the code, so `follows="code"` is the default; `follows="paper"`
+    selects the other. The two terms of the code's loss cancel by value, so there is nothing to stop early on: all
+    steps are taken, without held-out windows.
 
-    Changed: both maps are normalised (in the code the rows of one sum to the patch size); places inside patches are
-    read as the paper says (the code's reshape takes runs of points instead); no dropout. Window, patch sizes, layers,
+    Changed: both maps are normalised (in the code the rows of one sum to the patch size); positions inside patches are
+    taken as the paper says (the code's reshape takes runs of points instead); no dropout. Window, patch sizes, layers,
     the one head and the temperature are the public code's; its width is 256 and its batch 128 to 256. Windows do not
     overlap when scoring, as there.
 
@@ -235,15 +236,15 @@ class DCdetector(NeuralDetector):
     window
         A multiple of every patch size.
     hop
-        Here the window: windows do not overlap, so a row waits for up to `window - 1` others.
+        The window by default: windows do not overlap, so a row waits for up to `window - 1` others.
     patch_sizes
-        Rows of a patch, one net each.
+        Rows per patch, one net each.
     d_model, layers, heads
-        Width of the net, its attention layers, side by side on the same input, and their heads.
+        Width of the net, its attention layers, in parallel on the same input, and their heads.
     temperature
-        By how much the discrepancy is multiplied before the softmax.
+        Factor on the discrepancy before the softmax.
     follows
-        `code` or `paper`: which loss and which sign of the score.
+        `code` or `paper`: selects the loss and the sign of the score.
     """
 
     name = "dcdetector"
@@ -280,11 +281,11 @@ class DCdetector(NeuralDetector):
     def _loss(self, net: DualAttention, batch: Tensor) -> Tensor:
         maps: list[tuple[Tensor, Tensor]] = net(batch)
         if self.follows == "paper":
-            return torch.stack([discrepancy(wide, fine).mean() for wide, fine in maps]).mean()
-        return torch.stack([discrepancy(opposed(wide), fine).mean() for wide, fine in maps]).mean()
+            return torch.stack([symmetric_kl(wide, fine).mean() for wide, fine in maps]).mean()
+        return torch.stack([symmetric_kl(reverse_gradient(wide), fine).mean() for wide, fine in maps]).mean()
 
     def _errors(self, windows: Tensor) -> Tensor:
         maps: list[tuple[Tensor, Tensor]] = self.net_(windows)
-        apart = torch.stack([discrepancy(wide, fine).mean(1) for wide, fine in maps]).sum(0).double()
+        divergence = torch.stack([symmetric_kl(wide, fine).mean(1) for wide, fine in maps]).sum(0).double()
         sign = -1 if self.follows == "code" else 1
-        return (sign * self.temperature * apart).softmax(-1)[..., None]
+        return (sign * self.temperature * divergence).softmax(-1)[..., None]

@@ -1,12 +1,12 @@
-"""Points alone, points in their sequence, and what the difference of the two says: the models of NPSR.
+"""Points alone, points in sequence, and the difference between the two: the models of NPSR.
 
 Lai et al., "Nominality Score Conditioned Time Series Anomaly Detection by Point/Sequential Reconstruction" (2023). Its
-point model gives a row back through a bottleneck; its sequence model gives a row back that it has not seen, from the
-rows around it. Where the two agree on a deviation, the row is not nominal, and passes its score on to its neighbours.
+point model reconstructs a row through a bottleneck; its sequence model reconstructs a hidden row from the rows around
+it. Where the two agree on a deviation, the row is not nominal, and passes its score on to its neighbours.
 
-The tables of PatchAD's paper name "NPSR-pt" and "NPSR-seq", and do not explain them. They are read here as the errors
-of the two models, which is what the public code of NPSR prints under these names. The whole of NPSR, which those tables
-also have, is `npsr_seq` with `score="induced"`.
+The tables of PatchAD's paper name "NPSR-pt" and "NPSR-seq" without explaining them. They are interpreted here as the
+errors of the two models, which is what the public code of NPSR prints under these names. The whole of NPSR, which those
+tables also have, is `npsr_seq` with `score="induced"`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from torch import Tensor, nn
 
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
+from patchad.detectors.baselines.checks import check_heads, check_least
+from patchad.detectors.baselines.sampling import even_batches
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError
 from patchad.model.net import sinusoids
 
-SETTLING_VALUES = 1_000_000
-"""Values of train windows at most that the level of the nominality score is learned from."""
+GATE_VALUES = 1_000_000
+"""Most values of train windows from which the level of the nominality score is estimated."""
 
 
 class RowTransformer(nn.Module):
-    """A Transformer over the rows of a window that gives the rows back, `(b, t, c)` to `(b, t, c)`.
+    """A Transformer over the rows of a window that reconstructs them, `(b, t, c)` to `(b, t, c)`.
 
     Parameters
     ----------
@@ -39,33 +41,33 @@ class RowTransformer(nn.Module):
     width, heads, layers
         Of the attention; with a bottleneck, layers before it and as many after.
     latent
-        Numbers to which each row is squeezed; None: no bottleneck.
+        Width of the bottleneck of each row; None: no bottleneck.
     """
 
     def __init__(self, window: int, channels: int, width: int, heads: int, layers: int, latent: int | None) -> None:
         super().__init__()
         self.embed = nn.Linear(channels, width)
-        self.hidden = nn.Parameter(torch.zeros(width))  # stands for a row that is not shown
+        self.hidden = nn.Parameter(torch.zeros(width))  # replaces the embedding of a hidden row
         self.register_buffer("position", sinusoids(window, width), persistent=False)
-        self.before = _attention(width, heads, layers)
+        self.before = _encoder(width, heads, layers)
         self.squeeze = None if latent is None else nn.Sequential(nn.Linear(width, latent), nn.GELU())
         self.widen = None if latent is None else nn.Linear(latent, width)
-        self.after = None if latent is None else _attention(width, heads, layers)
-        self.give = nn.Linear(width, channels)
+        self.after = None if latent is None else _encoder(width, heads, layers)
+        self.head = nn.Linear(width, channels)
 
     def forward(self, windows: Tensor, hide: Tensor | None = None) -> Tensor:
-        """Give the rows back; those where `hide`, `(b, t)` or `(1, t)`, is true are not shown to the net."""
+        """Reconstruct the rows; those where `hide`, `(b, t)` or `(1, t)`, is true are hidden from the net."""
         x = self.embed(windows)
         if hide is not None:
             x = torch.where(hide[..., None], self.hidden, x)
         x = self.before(x + self.position)
         if self.squeeze is not None and self.widen is not None and self.after is not None:
             x = self.after(self.widen(self.squeeze(x)) + self.position)
-        given: Tensor = self.give(x)
-        return given
+        reconstruction: Tensor = self.head(x)
+        return reconstruction
 
 
-def _attention(width: int, heads: int, layers: int) -> nn.Module:
+def _encoder(width: int, heads: int, layers: int) -> nn.Module:
     layer = nn.TransformerEncoderLayer(
         width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
     )
@@ -74,7 +76,7 @@ def _attention(width: int, heads: int, layers: int) -> nn.Module:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _RowTransformerDetector(NeuralDetector):
-    """What the two models share.
+    """Parameters and checks that the two models share.
 
     Parameters
     ----------
@@ -92,32 +94,31 @@ class _RowTransformerDetector(NeuralDetector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.heads < 1 or self.width % self.heads:
-            raise InputError(f"width={self.width} cannot be shared by heads={self.heads}; it must be a multiple of it")
+        check_heads(self.heads, width=self.width)
 
-    def _points(self, channels: int, latent: int) -> RowTransformer:
+    def _point_model(self, channels: int, latent: int) -> RowTransformer:
         most = max(channels // 2, 1)
         return RowTransformer(self.window_, channels, self.width, self.heads, self.layers, min(latent, most))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NPSRPoint(_RowTransformerDetector):
-    """How badly a row is given back through a bottleneck: the point model of NPSR, alone.
+    """Reconstruction error of a row through a bottleneck: the point model of NPSR alone.
 
     Lai et al., "Nominality Score Conditioned Time Series Anomaly Detection by Point/Sequential Reconstruction" (2023),
-    its model M_pt: an autoencoder with attention before and after a bottleneck of a few numbers for each row. As in the
-    public code, the attention is over the rows of a window; it is the bottleneck that keeps the model to points.
-    Changed here: softmax attention in place of its random-feature approximation (windows are short), a width of its own
-    in place of the number of channels, 2 layers on each side in place of 4, no tanh on the output since the data is
-    z-scored, 400 steps at a higher rate in place of 100 epochs. Window 100 and 10 latent numbers are the paper's, the
-    latter never more than half of the channels. One channel leaves nothing to squeeze: the paper names that limit, too.
+    its model M_pt: an autoencoder with attention before and after a narrow bottleneck for each row. As in the public
+    code, the attention spans the rows of a window; it is the bottleneck that restricts the model to points. Changed
+    here: softmax attention in place of its random-feature approximation (windows are short), a width of its own in
+    place of the number of channels, 2 layers on each side in place of 4, no tanh on the output since the data is
+    z-scored, 400 steps at a higher rate in place of 100 epochs. Window 100 and latent 10 are the paper's, the latter
+    never more than half of the channels. One channel leaves nothing to compress: the paper names that limit, too.
 
     Parameters
     ----------
     width, heads, layers
         Of the attention; layers before the bottleneck and as many after.
     latent
-        Numbers to which each row is squeezed.
+        Width of the bottleneck of each row.
     """
 
     name = "npsr_pt"
@@ -125,32 +126,32 @@ class NPSRPoint(_RowTransformerDetector):
     latent: int = 10
 
     def _build(self, channels: int) -> nn.Module:
-        return self._points(channels, self.latent)
+        return self._point_model(channels, self.latent)
 
     def _loss(self, net: RowTransformer, batch: Tensor) -> Tensor:
         loss: Tensor = (net(batch) - batch).square().mean()
         return loss
 
     def _errors(self, windows: Tensor) -> Tensor:
-        given: Tensor = self.net_(windows)
-        return (given - windows).square()
+        reconstruction: Tensor = self.net_(windows)
+        return (reconstruction - windows).square()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NPSRSequence(_RowTransformerDetector):
-    """How far a row is from what the rows around it foretell: the sequence model of NPSR, or the whole method.
+    """Error of a row reconstructed from the rows around it: the sequence model of NPSR, or the whole method.
 
     Lai et al., "Nominality Score Conditioned Time Series Anomaly Detection by Point/Sequential Reconstruction" (2023),
-    its model M_seq: some rows are hidden and given back from those around them. With `score="induced"` the point model
-    is trained as well, and the score is the paper's induced anomaly score: a row's error under the point model, and
-    those of its neighbours as far as the rows from there to here are not nominal. The nominality score of a row is the
-    squared difference of the two models' answers over the squared error of the sequence model.
+    its model M_seq: some rows are hidden and reconstructed from those around them. With `score="induced"` the point
+    model is trained as well, and the score is the paper's induced anomaly score: a row's error under the point model,
+    plus those of its neighbours as far as the rows in between are not nominal. The nominality score of a row is the
+    squared difference of the two models' outputs over the squared error of the sequence model.
 
-    Changed here: the rows to give back are one of the blocks of a window, and not always its middle, so that the newest
-    rows, which have none after them, get their score without waiting; the net is a Transformer with hidden rows in
-    place of Performer layers that squeeze the time axis; neighbours are those in the window. The soft gate and the
-    share 0.9985 of train rows below the gate's level are the public code's. That code tries induction lengths from 1 to
-    256 and reports the best; it is 16 here. Width, depth and steps are ours, for the budget.
+    Changed here: the hidden rows are any block of a window, not always its middle, so that the newest rows, which have
+    none after them, are scored without delay; the net is a Transformer with hidden rows in place of Performer layers
+    that compress the time axis; neighbours are those in the window. The soft gate and the share 0.9985 of train rows
+    below the gate's level are the public code's. That code tries induction lengths from 1 to 256 and reports the best;
+    it is 16 here. Width, depth and steps are ours, for the budget.
 
     Parameters
     ----------
@@ -161,9 +162,9 @@ class NPSRSequence(_RowTransformerDetector):
     block
         Rows that are hidden together.
     latent
-        Numbers to which the point model squeezes each row, for `induced`.
+        Width of the point model's bottleneck, for `induced`.
     reach
-        Neighbours on each side that a row can get a score from, for `induced`.
+        Neighbours on each side that a row can receive a score from, for `induced`.
     nominal
         Share of train rows whose nominality score is under the level at which the gate closes, for `induced`.
     """
@@ -179,9 +180,7 @@ class NPSRSequence(_RowTransformerDetector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name, least in (("window", 2), ("block", 1), ("reach", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least {least}")
+        check_least(self, window=2, block=1, reach=1)
         if not 0 < self.nominal <= 1:
             raise InputError(f"nominal={self.nominal} is out of range; it is a share of train over 0, up to 1")
 
@@ -189,11 +188,11 @@ class NPSRSequence(_RowTransformerDetector):
         sequence = RowTransformer(self.window_, channels, self.width, self.heads, self.layers, None)
         models: dict[str, nn.Module] = {"sequence": sequence}
         if self.score == "induced":
-            models["points"] = self._points(channels, self.latent)
+            models["points"] = self._point_model(channels, self.latent)
         return nn.ModuleDict(models)
 
     def _blocks(self, steps: int) -> Iterator[slice]:
-        """Give the blocks that hold the newest `steps` rows, from the newest on; at least one row stays in view."""
+        """Yield the blocks that cover the newest `steps` rows, newest first; at least one row stays visible."""
         size = min(self.block, self.window_ - 1)
         for stop in range(self.window_, self.window_ - steps, -size):
             yield slice(max(stop - size, 0), stop)
@@ -202,36 +201,36 @@ class NPSRSequence(_RowTransformerDetector):
         blocks = list(self._blocks(self.window_))
         hide = torch.zeros(batch.shape[:2], dtype=torch.bool, device=batch.device)
         for number, block in enumerate(blocks):
-            hide[number :: len(blocks), block] = True  # windows come in random order; each hides its share
+            hide[number :: len(blocks), block] = True  # windows come in random order, so blocks can take turns
         loss: Tensor = (net["sequence"](batch, hide) - batch)[hide].square().mean()
         if self.score == "induced":
             loss = loss + (net["points"](batch) - batch).square().mean()
         return loss
 
-    def _foretold(self, windows: Tensor, steps: int) -> Tensor:
-        """Give the newest rows as the sequence model expects them from all but their own block; the others as zero."""
-        foretold = torch.zeros_like(windows)
+    def _from_others(self, windows: Tensor, steps: int) -> Tensor:
+        """Reconstruct the newest `steps` rows, each from all rows outside its block; the other rows are zero."""
+        reconstruction = torch.zeros_like(windows)
         for block in self._blocks(steps):
             hide = torch.zeros((1, windows.shape[1]), dtype=torch.bool, device=windows.device)
             hide[:, block] = True
-            foretold[:, block] = self.net_.get_submodule("sequence")(windows, hide)[:, block]
-        return foretold
+            reconstruction[:, block] = self.net_.get_submodule("sequence")(windows, hide)[:, block]
+        return reconstruction
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         rows = torch.from_numpy(windows).to(self.device_)
         with torch.inference_mode():
             if self.score == "sequence":
-                errors = (self._foretold(rows, steps) - rows).square()[:, -steps:].double()
+                errors = (self._from_others(rows, steps) - rows).square()[:, -steps:].double()
                 scores = errors.mean(dim=2)
             else:
-                strange, nominality, squares = self._two_stages(rows)
+                point_error, nominality, squares = self._both_models(rows)
                 gate = (1 - nominality / self.gate_.item()).clamp(min=0)
-                scores, errors = induced(strange, gate, self.reach)[:, -steps:], squares[:, -steps:]
+                scores, errors = induced(point_error, gate, self.reach)[:, -steps:], squares[:, -steps:]
         return scores.cpu().numpy(), errors.float().cpu().numpy() if explain else None
 
-    def _two_stages(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Give the point model's error and the nominality score, `(b, t)`, and the sequence model's `(b, t, c)`."""
-        by_sequence = (rows - self._foretold(rows, self.window_)).double()
+    def _both_models(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the point model's error and the nominality score, `(b, t)`, and the sequence model's `(b, t, c)`."""
+        by_sequence = (rows - self._from_others(rows, self.window_)).double()
         by_point = (rows - self.net_.get_submodule("points")(rows)).double()
         squares = by_sequence.square()
         nominality = (by_sequence - by_point).square().mean(2) / squares.mean(2).clamp(min=1e-12)
@@ -241,44 +240,43 @@ class NPSRSequence(_RowTransformerDetector):
         self.gate_ = np.array(1.0)
         if self.score == "sequence":
             return
-        most = max(SETTLING_VALUES // (self.window_ * len(self.channels_)), 20)
-        chosen = np.unique(np.linspace(0, len(known) - 1, min(len(known), most)).astype(np.intp))
-        found = []
+        most = max(GATE_VALUES // (self.window_ * len(self.channels_)), 20)
+        nominality = []
         with torch.inference_mode():
-            for part in np.array_split(chosen, -(-len(chosen) // 64)):
-                rows = torch.from_numpy(self.scaler_(known[part])).to(self.device_)
-                found.append(self._two_stages(rows)[1].cpu().numpy().ravel())
-        self.gate_ = np.maximum(np.quantile(np.concatenate(found), self.nominal), 1e-12)
+            for windows in even_batches(known, most, 64):
+                rows = torch.from_numpy(self.scaler_(windows)).to(self.device_)
+                nominality.append(self._both_models(rows)[1].cpu().numpy().ravel())
+        self.gate_ = np.maximum(np.quantile(np.concatenate(nominality), self.nominal), 1e-12)
 
 
-def induced(strange: Tensor, gate: Tensor, reach: int) -> Tensor:
-    """Add to each row's score those of its neighbours, as far as the gates from there to here let them pass.
+def induced(scores: Tensor, gate: Tensor, reach: int) -> Tensor:
+    """Add to each row's score those of its neighbours, as far as the gates in between let them pass.
 
     Parameters
     ----------
-    strange, gate
-        `(b, t)`; a gate is between 0, shut, and 1, open.
+    scores, gate
+        `(b, t)`; a gate is between 0, closed, and 1, open.
     reach
         Neighbours on each side that count. Where there are fewer, at the edges, the sum is scaled up as in the paper.
 
     Examples
     --------
-    >>> strange, gate = torch.tensor([[0.0, 6.0, 0.0, 0.0]]), torch.tensor([[0.0, 0.5, 1.0, 0.5]])
-    >>> induced(strange, gate, reach=1).tolist()
+    >>> scores, gate = torch.tensor([[0.0, 6.0, 0.0, 0.0]]), torch.tensor([[0.0, 0.5, 1.0, 0.5]])
+    >>> induced(scores, gate, reach=1).tolist()
     [[0.0, 6.0, 4.0, 0.0]]
     """
-    steps = strange.shape[1]
-    total = _passed_on(strange, gate, reach) + _passed_on(strange.flip(1), gate.flip(1), reach).flip(1)
-    place = torch.arange(steps, device=strange.device)
-    near = place.clamp(max=reach) + (steps - 1 - place).clamp(max=reach)
-    return strange + total * (2 * reach / (near + 1))
+    steps = scores.shape[1]
+    total = _from_earlier(scores, gate, reach) + _from_earlier(scores.flip(1), gate.flip(1), reach).flip(1)
+    position = torch.arange(steps, device=scores.device)
+    neighbours = position.clamp(max=reach) + (steps - 1 - position).clamp(max=reach)
+    return scores + total * (2 * reach / (neighbours + 1))
 
 
-def _passed_on(strange: Tensor, gate: Tensor, reach: int) -> Tensor:
-    """Sum what each row gets from the rows before it."""
-    total = torch.zeros_like(strange)
-    passed = gate.clone()  # the product of the gates from a row `lag` before, that one's own left out, to this one
-    for lag in range(1, min(reach, strange.shape[1] - 1) + 1):
-        total[:, lag:] += strange[:, :-lag] * passed[:, lag:]
+def _from_earlier(scores: Tensor, gate: Tensor, reach: int) -> Tensor:
+    """Sum what each row receives from the rows before it."""
+    total = torch.zeros_like(scores)
+    passed = gate.clone()  # product of the gates after the row `lag` before, up to and including this one
+    for lag in range(1, min(reach, scores.shape[1] - 1) + 1):
+        total[:, lag:] += scores[:, :-lag] * passed[:, lag:]
         passed[:, lag:] *= gate[:, :-lag]
     return total

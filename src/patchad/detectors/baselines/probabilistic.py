@@ -1,8 +1,8 @@
-"""Densities: a row that is unlikely under a mixture of probabilistic principal component analysers is strange."""
+"""Densities: a row is anomalous where it is unlikely under a mixture of probabilistic principal component analysers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -14,41 +14,43 @@ from torch import Tensor, nn
 from patchad.data.scaling import TailScale
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
+from patchad.detectors.baselines.checks import check_least
+from patchad.detectors.baselines.sampling import even_batches
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.rows import RowDetector
-from patchad.errors import InputError
 
 LEAST_NOISE = 1e-4
-"""Least variance in any direction, in z-scores: copies of a channel leave none, and no channel is that exact."""
-SMOOTHING = 0.5
+"""Least variance along any axis, in z-scores: copies of a channel leave none, and no channel is that exact."""
+PSEUDOCOUNT = 0.5
 """Added to the count of every state of a channel, the unseen one included."""
 LEARNED_ROWS = 10_000
-"""Rows at most that a mixture is learned from."""
-ROUNDS = 40
-ENOUGH = 1e-4
-"""Gain of the mean log-likelihood in a round under which no further round is made."""
+"""Most rows that a mixture is fitted to."""
+ITERATIONS = 40
+"""Most iterations of expectation maximisation."""
+TOLERANCE = 1e-4
+"""Gain of the mean log-likelihood per iteration under which expectation maximisation stops."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
-    """A mixture of probabilistic principal component analysers, with chances of states beside them.
+    """A mixture of probabilistic principal component analysers, with categorical distributions of states beside them.
 
-    Tipping and Bishop, "Mixtures of Probabilistic Principal Component Analyzers" (1999), learned by expectation and
-    maximisation; the latter by eigenvalues of each component's covariance, as there. The states of a row are given as
-    flags, one for each state of each discrete channel, and are independent of all else within a component.
+    Tipping and Bishop, "Mixtures of Probabilistic Principal Component Analyzers" (1999), fitted by expectation
+    maximisation; its M-step uses the eigenvalues of each component's covariance, as there. The states of a row are
+    given as flags, one for each state of each discrete channel; within a component they are independent of all else.
     """
 
     weight: FloatArray
     """(component,)."""
     mean: FloatArray
     """(component, value)."""
-    directions: FloatArray
-    """(component, value, direction), orthonormal."""
+    axes: FloatArray
+    """(component, value, axis), the principal axes, orthonormal."""
     variance: FloatArray
-    """(component, direction), along the directions."""
+    """(component, axis), along the axes."""
     noise: FloatArray
-    """(component,), the variance in all other directions."""
-    chance: FloatArray
+    """(component,), the variance orthogonal to the axes."""
+    probability: FloatArray
     """(component, flag)."""
 
     @classmethod
@@ -62,18 +64,18 @@ class Mixture:
         latent: int,
         random: np.random.Generator,
     ) -> Mixture:
-        """Learn a mixture.
+        """Fit a mixture.
 
         Parameters
         ----------
         rows, flags
             (row, value) and (row, flag).
         states
-            (flag,), how many states the channel of a flag has.
+            (flag,), number of states of the channel of a flag.
         components, latent
-            At most so many components, and directions of each.
+            Most components, and most principal axes of each.
         random
-            For where the components begin.
+            For the initial components.
 
         Examples
         --------
@@ -83,84 +85,84 @@ class Mixture:
         >>> mixture = Mixture.fit(rows, none, none[0], components=2, latent=1, random=random)
         >>> sorted(mixture.mean[:, 0].round().tolist())
         [-5.0, 5.0]
-        >>> likely, not_so = logsumexp(mixture.joint(np.array([[5.0] * 3, [0.0] * 3]), none[:2]), axis=1)
-        >>> bool(likely > not_so + 5)
+        >>> inside, outside = mixture.surprise(np.array([[5.0] * 3, [0.0] * 3]), none[:2])
+        >>> bool(outside > inside + 5)
         True
         """
         rows = rows.astype(np.float64)
-        share = _begin(np.concatenate([rows, flags], axis=1), components, random)
+        responsibility = _initial(np.concatenate([rows, flags], axis=1), components, random)
         before = -np.inf
-        for _ in range(ROUNDS):
-            mixture = cls._maximised(rows, flags, states, share, latent)
+        for _ in range(ITERATIONS):
+            mixture = cls._maximise(rows, flags, states, responsibility, latent)
             density = mixture.joint(rows, flags)
             total = logsumexp(density, axis=1, keepdims=True)
-            share = np.exp(density - total)
-            if total.mean() - before < ENOUGH:
+            responsibility = np.exp(density - total)
+            if total.mean() - before < TOLERANCE:
                 break
             before = total.mean()
         return mixture
 
     @classmethod
-    def _maximised(
-        cls, rows: FloatArray, flags: FloatArray, states: FloatArray, share: FloatArray, latent: int
+    def _maximise(
+        cls, rows: FloatArray, flags: FloatArray, states: FloatArray, responsibility: FloatArray, latent: int
     ) -> Mixture:
-        """Fit every component to its share of the rows; drop those that are left with hardly any."""
-        share = share[:, share.sum(axis=0) >= min(2, len(rows) / share.shape[1])]
-        count = share.sum(axis=0)
-        mean = share.T @ rows / count[:, None]
+        """Fit every component to the rows it is responsible for; drop components with hardly any."""
+        responsibility = responsibility[:, responsibility.sum(axis=0) >= min(2, len(rows) / responsibility.shape[1])]
+        count = responsibility.sum(axis=0)
+        mean = responsibility.T @ rows / count[:, None]
         size = rows.shape[1]
         kept = max(min(latent, size - 1), 0)
-        directions, variance, noise = [], [], []
-        for part, centre, number in zip(share.T, mean, count, strict=True):
+        axes, variance, noise = [], [], []
+        for weights, centre, number in zip(responsibility.T, mean, count, strict=True):
             centred = rows - centre
-            values, vectors = np.linalg.eigh((part[:, None] * centred).T @ centred / number)
+            values, vectors = np.linalg.eigh((weights[:, None] * centred).T @ centred / number)
             rest = float(values[: size - kept].mean()) if size else 1.0
             noise.append(max(rest, LEAST_NOISE))
             variance.append(np.maximum(values[size - kept :], noise[-1]))
-            directions.append(vectors[:, size - kept :])
-        chance = (share.T @ flags + SMOOTHING) / (count[:, None] + SMOOTHING * states)
-        return cls(count / count.sum(), mean, np.stack(directions), np.stack(variance), np.array(noise), chance)
+            axes.append(vectors[:, size - kept :])
+        probability = (responsibility.T @ flags + PSEUDOCOUNT) / (count[:, None] + PSEUDOCOUNT * states)
+        return cls(count / count.sum(), mean, np.stack(axes), np.stack(variance), np.array(noise), probability)
 
     def joint(self, rows: FloatArray, flags: FloatArray) -> FloatArray:
-        """Give the logarithm of the joint density of each row and each component, `(row, component)`."""
-        size, kept = self.directions.shape[1:]
-        found = np.log(self.weight) + flags @ np.log(self.chance).T
-        for number, centred, along in self._parts(rows):
+        """Return the log joint density of each row and each component, `(row, component)`."""
+        size, kept = self.axes.shape[1:]
+        density = np.log(self.weight) + flags @ np.log(self.probability).T
+        for number, centred, along in self._projected(rows):
             rest = np.maximum(np.square(centred).sum(axis=1) - np.square(along).sum(axis=1), 0)
             distance = rest / self.noise[number] + (np.square(along) / self.variance[number]).sum(axis=1)
             volume = np.log(self.variance[number]).sum() + (size - kept) * np.log(self.noise[number])
-            found[:, number] -= 0.5 * (distance + volume + size * np.log(2 * np.pi))
-        return np.asarray(found)
+            density[:, number] -= 0.5 * (distance + volume + size * np.log(2 * np.pi))
+        return np.asarray(density)
 
     def surprise(self, rows: FloatArray, flags: FloatArray) -> FloatArray:
-        """Give the negative log-likelihood of each row."""
+        """Return the negative log-likelihood of each row."""
         return -np.asarray(logsumexp(self.joint(rows, flags), axis=1))
 
-    def blame(self, rows: FloatArray, flags: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Say how much each value and each flag of a row adds to its distance from the components it may belong to."""
+    def attribution(self, rows: FloatArray, flags: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return how much each value and each flag adds to a row's expected distance from its component."""
         joint = self.joint(rows, flags)
-        share = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        responsibility = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         values = np.zeros(rows.shape)
-        for number, centred, along in self._parts(rows):
-            pulled = along * (1 / self.variance[number] - 1 / self.noise[number])
-            weighted = centred / self.noise[number] + pulled @ self.directions[number].T
-            values += share[:, number, None] * np.maximum(centred * weighted, 0)
-        return values, flags * (share @ -np.log(self.chance))
+        for number, centred, along in self._projected(rows):
+            correction = along * (1 / self.variance[number] - 1 / self.noise[number])
+            weighted = centred / self.noise[number] + correction @ self.axes[number].T
+            values += responsibility[:, number, None] * np.maximum(centred * weighted, 0)
+        return values, flags * (responsibility @ -np.log(self.probability))
 
-    def _parts(self, rows: FloatArray) -> Any:
-        """Go through the components: number, rows less the mean, and their coordinates along the directions."""
-        for number, (centre, directions) in enumerate(zip(self.mean, self.directions, strict=True)):
+    def _projected(self, rows: FloatArray) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """Yield for each component its number, the rows minus its mean, and their coordinates along its axes."""
+        for number, (centre, axes) in enumerate(zip(self.mean, self.axes, strict=True)):
             centred = rows - centre
-            yield number, centred, centred @ directions
+            yield number, centred, centred @ axes
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
+        """Number of stored values."""
         return sum(getattr(self, field.name).size for field in fields(self))
 
 
-def _begin(points: FloatArray, components: int, random: np.random.Generator) -> FloatArray:
-    """Take points far from each other as first centres; give each point to the nearest, `(row, component)`."""
+def _initial(points: FloatArray, components: int, random: np.random.Generator) -> FloatArray:
+    """Choose initial centres by k-means++; assign each point to the nearest, `(row, component)`."""
     chosen = [int(random.integers(len(points)))]
     nearest = np.square(points - points[chosen[0]]).sum(axis=1)
     owner = np.zeros(len(points), dtype=np.intp)
@@ -174,27 +176,32 @@ def _begin(points: FloatArray, components: int, random: np.random.Generator) -> 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MMPCACD(RowDetector):
-    """How unlikely a row is under a mixture of plane-like clouds, each with its own chances of switch positions.
+    """Negative log-likelihood of a row under a mixture of probabilistic PCA and categorical distributions.
 
     Yairi et al., "A Data-Driven Health Monitoring Method for Satellite Housekeeping Data Based on Probabilistic
     Clustering and Dimensionality Reduction" (2017): a mixture of probabilistic principal component analysers for the
-    continuous channels and of categorical distributions for the discrete ones, learned together by expectation and
-    maximisation; the score is the negative log-likelihood of a row. The paper's channels come with their kind; here a
-    channel is discrete that has few different values in train. Its cleaning of trivial outliers is left out. Numbers
-    of components and directions are ours, the paper tunes them to its satellites.
+    continuous channels and of categorical distributions for the discrete ones, fitted together by expectation
+    maximisation; the score is the negative log-likelihood of a row. The paper knows which channels are discrete; here
+    those with few different values in train are. Its removal of trivial outliers is left out. The numbers of
+    components and axes are ours; the paper tunes them to its satellites.
 
     Parameters
     ----------
     components
-        Clouds, at most.
+        Most components of the mixture.
     latent
-        Directions in which a cloud is wide.
+        Principal axes of each component.
     few
-        Different values in train up to which a channel is discrete.
+        Most different values in train for which a channel is discrete.
     """
 
     name = "mmpcacd"
-    learned: ClassVar[Mapping[str, Any] | None] = {"discrete_": np.ndarray, "levels_": np.ndarray, "mixture_": Mixture}
+    learned: ClassVar[Mapping[str, Any] | None] = {
+        "discrete_": np.ndarray,
+        "state_counts_": np.ndarray,
+        "states_": np.ndarray,
+        "mixture_": Mixture,
+    }
 
     components: int = 10
     latent: int = 5
@@ -202,30 +209,33 @@ class MMPCACD(RowDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """Numbers of the mixture."""
+        """Values of the mixture."""
         return self.mixture_.size
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_mixture(self.components, self.latent)
+        check_least(self, components=1, latent=0)
 
     def _learn(self, rows: FloatArray) -> None:
-        known = [np.unique(channel) for channel in rows.T]
-        self.discrete_ = np.array([len(values) <= self.few for values in known])
-        self.levels_ = np.full((int(self.discrete_.sum()), self.few), np.nan)  # (discrete channel, level), NaN: none
-        for place, channel in enumerate(np.flatnonzero(self.discrete_)):
-            self.levels_[place, : len(known[channel])] = known[channel]
-        some = self._sample(rows, LEARNED_ROWS)
-        states = np.repeat(np.isfinite(self.levels_).sum(axis=1) + 1.0, self.few + 1)
+        different = [np.unique(channel) for channel in rows.T]
+        self.discrete_ = np.array([len(values) <= self.few for values in different])
+        chosen = [different[channel] for channel in np.flatnonzero(self.discrete_)]
+        self.state_counts_ = np.array([len(values) for values in chosen], dtype=np.int64)  # (discrete channel,)
+        self.states_ = np.zeros((len(chosen), self.few))  # (discrete channel, state); unused ones are 0
+        for position, values in enumerate(chosen):
+            self.states_[position, : len(values)] = values
+        sample = self._sample(rows, LEARNED_ROWS)
+        states = np.repeat(self.state_counts_ + 1.0, self.few + 1)
         random = np.random.default_rng(self._seed())
         self.mixture_ = Mixture.fit(
-            *self._split(some), states, components=self.components, latent=self.latent, random=random
+            *self._split(sample), states, components=self.components, latent=self.latent, random=random
         )
 
     def _split(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give the values of continuous channels, and flags of the states of the discrete ones; the last is unseen."""
-        found = rows[:, self.discrete_, None]  # (row, discrete channel, 1)
-        seen = np.abs(found - self.levels_) <= 1e-5 * (1 + np.abs(self.levels_))
+        """Return the values of continuous channels, and the state flags of discrete ones; the last flag is unseen."""
+        values = rows[:, self.discrete_, None]  # (row, discrete channel, 1)
+        used = np.arange(self.few) < self.state_counts_[:, None]
+        seen = used & (np.abs(values - self.states_) <= 1e-5 * (1 + np.abs(self.states_)))
         flags = np.concatenate([seen, ~seen.any(axis=2, keepdims=True)], axis=2)
         return rows[:, ~self.discrete_].astype(np.float64), flags.reshape(len(rows), -1).astype(np.float64)
 
@@ -234,15 +244,15 @@ class MMPCACD(RowDetector):
         scores = self.mixture_.surprise(values, flags)
         if not explain:
             return scores, None
-        blame = np.zeros(rows.shape)
-        of_values, of_flags = self.mixture_.blame(values, flags)
-        blame[:, ~self.discrete_] = of_values
-        blame[:, self.discrete_] = of_flags.reshape(len(rows), -1, self.few + 1).sum(axis=2)
-        return scores, blame
+        attribution = np.zeros(rows.shape)
+        of_values, of_flags = self.mixture_.attribution(values, flags)
+        attribution[:, ~self.discrete_] = of_values
+        attribution[:, self.discrete_] = of_flags.reshape(len(rows), -1, self.few + 1).sum(axis=2)
+        return scores, attribution
 
 
 class ConvLSTM(nn.Module):
-    """A recurrent net whose state is an image, one column for each channel, and whose gates are convolutions.
+    """An LSTM whose state is an image, one column for each channel, and whose gates are convolutions.
 
     Parameters
     ----------
@@ -254,38 +264,38 @@ class ConvLSTM(nn.Module):
         super().__init__()
         self.filters = filters
         self.gates = nn.Conv1d(1 + filters, 4 * filters, kernel_size=3, padding=1)
-        self.give = nn.Conv1d(filters, 1, kernel_size=1)
+        self.head = nn.Conv1d(filters, 1, kernel_size=1)
 
     def forward(self, windows: Tensor) -> Tensor:
-        """Give the row after the last, `(b, c)`, of windows `(b, t, c)`."""
-        state = memory = windows.new_zeros((len(windows), self.filters, windows.shape[2]))
+        """Forecast the row after the last, `(b, c)`, of windows `(b, t, c)`."""
+        hidden = cell = windows.new_zeros((len(windows), self.filters, windows.shape[2]))
         for row in windows.unbind(dim=1):
-            enter, forget, leave, fresh = self.gates(torch.cat([row[:, None], state], dim=1)).chunk(4, dim=1)
-            memory = torch.sigmoid(forget) * memory + torch.sigmoid(enter) * torch.tanh(fresh)
-            state = torch.sigmoid(leave) * torch.tanh(memory)
-        given: Tensor = self.give(state)[:, 0]
-        return given
+            enter, forget, leave, fresh = self.gates(torch.cat([row[:, None], hidden], dim=1)).chunk(4, dim=1)
+            cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(fresh)
+            hidden = torch.sigmoid(leave) * torch.tanh(cell)
+        forecast: Tensor = self.head(hidden)[:, 0]
+        return forecast
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CLMPPCA(NeuralDetector):
-    """How far a row is from its forecast, and how unlikely it is in itself.
+    """Forecast error of a row, plus its negative log-likelihood under a mixture of probabilistic PCA.
 
     Tariq et al., "Detecting Anomalies in Space using Multivariate Convolutional LSTM with Mixtures of Probabilistic
-    PCA" (2019): a convolutional LSTM foretells the next row, a mixture of probabilistic principal component analysers
-    gives the likelihood of a row, and the two judge together. Here one layer of the former, its convolutions over the
-    channels in their given order; the mean square of the forecast's error and the negative log-likelihood are each
-    scaled by their median and upper tail on train, and added. That sum is ours: the paper's text was not at hand. So
-    are all sizes, for the budget.
+    PCA" (2019): a convolutional LSTM forecasts the next row, a mixture of probabilistic principal component analysers
+    gives the likelihood of a row, and the two are combined. Here the former has one layer, with convolutions over the
+    channels in their given order; the mean squared forecast error and the negative log-likelihood are each scaled by
+    their median and upper tail on train, and added. That sum is ours: the paper's text was not available. So are all
+    sizes, for the budget.
 
     Parameters
     ----------
     window
-        Rows before, and the row to foretell.
+        The rows before, and the row to forecast.
     filters
         Of the convolutions.
     components, latent
-        Of the mixture: clouds at most, and directions in which each is wide.
+        Of the mixture: most components, and principal axes of each.
     """
 
     name = "cl_mppca"
@@ -299,14 +309,12 @@ class CLMPPCA(NeuralDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """Trained numbers of the net, and those of the mixture."""
+        """Trained parameters of the net, and values of the mixture."""
         return super().n_parameters_ + self.mixture_.size
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _check_mixture(self.components, self.latent)
-        if self.window < 2:
-            raise InputError(f"window={self.window} is too small; a forecast needs at least 2 rows")
+        check_least(self, components=1, latent=0, window=2)
 
     def _build(self, channels: int) -> nn.Module:  # noqa: ARG002 - convolutions take any number
         return ConvLSTM(self.filters)
@@ -316,19 +324,18 @@ class CLMPPCA(NeuralDetector):
         return loss
 
     def _settle(self, known: WindowSampler) -> None:
-        chosen = np.unique(np.linspace(0, len(known) - 1, min(len(known), LEARNED_ROWS)).astype(np.intp))
-        batches = [self.scaler_(known[part]) for part in np.array_split(chosen, -(-len(chosen) // 256))]
+        batches = [self.scaler_(batch) for batch in even_batches(known, LEARNED_ROWS, 256)]
         newest = np.concatenate([batch[:, -1] for batch in batches]).astype(np.float64)
         random = np.random.default_rng(self._seed())
         self.mixture_ = Mixture.fit(
             newest, _no_flags(newest), np.zeros(0), components=self.components, latent=self.latent, random=random
         )
-        parts = np.concatenate([self._parts(batch)[0] for batch in batches])
-        scale = TailScale.fit(parts, floor=np.array([1e-3, 1e-1]))
+        terms = np.concatenate([self._terms(batch)[0] for batch in batches])
+        scale = TailScale.fit(terms, floor=np.array([1e-3, 1e-1]))
         self.median_, self.spread_ = scale.median, scale.spread
 
-    def _parts(self, windows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give error and surprise of the newest rows, `(b, 2)`, and the error of each channel, `(b, c)`."""
+    def _terms(self, windows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return error and surprise of the newest rows, `(b, 2)`, and the error of each channel, `(b, c)`."""
         rows = torch.from_numpy(windows).to(self.device_)
         with torch.inference_mode():
             errors = (self.net_(rows[:, :-1]) - rows[:, -1]).square().cpu().double().numpy()
@@ -336,20 +343,15 @@ class CLMPPCA(NeuralDetector):
         return np.stack([errors.mean(axis=1), self.mixture_.surprise(newest, _no_flags(newest))], axis=1), errors
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:  # noqa: ARG002
-        parts, errors = self._parts(windows)
-        scores = ((parts - self.median_) / self.spread_).sum(axis=1)[:, None]
+        terms, errors = self._terms(windows)
+        scores = ((terms - self.median_) / self.spread_).sum(axis=1)[:, None]
         if not explain:
             return scores, None
         newest = windows[:, -1].astype(np.float64)
-        unlikely, _ = self.mixture_.blame(newest, _no_flags(newest))
-        blame = errors / errors.shape[1] / self.spread_[0] + 0.5 * unlikely / self.spread_[1]
-        return scores, blame[:, None].astype(np.float32)
+        unlikely, _ = self.mixture_.attribution(newest, _no_flags(newest))
+        attribution = errors / errors.shape[1] / self.spread_[0] + 0.5 * unlikely / self.spread_[1]
+        return scores, attribution[:, None].astype(np.float32)
 
 
 def _no_flags(rows: FloatArray) -> FloatArray:
     return np.zeros((len(rows), 0))
-
-
-def _check_mixture(components: int, latent: int) -> None:
-    if components < 1 or latent < 0:
-        raise InputError(f"components={components} and latent={latent} must be at least 1 and 0")

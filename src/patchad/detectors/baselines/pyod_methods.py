@@ -21,9 +21,9 @@ from patchad.model.randomness import GENERATORS
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PyODModel(FlatModel):
-    """A detector around one of PyOD that is fitted to windows as long vectors, on the CPU.
+    """A detector around one of PyOD that is fitted to flattened windows, on the CPU.
 
-    Whatever PyOD draws comes from our seed, and the global generators are left as they were.
+    All of PyOD's random numbers come from our seed, and the global generators are left as they were.
     """
 
     def _learn_flat(self, flat: FloatArray) -> None:
@@ -32,28 +32,28 @@ class PyODModel(FlatModel):
             np.random.seed(seed)  # noqa: NPY002 - PyOD draws from the global generators
             torch.manual_seed(seed)
             try:
-                self.model_ = self._new(len(flat), flat.shape[1], seed)
+                self.model_ = self._new_model(len(flat), flat.shape[1], seed)
             except ImportError as error:
                 raise MissingExtraError("pyod", "baselines") from error
             self.model_.fit(flat)
 
-    def _strangeness(self, flat: FloatArray) -> FloatArray:
-        with _global_generators_kept():  # even a walk through data in order draws a number
+    def _score_flat(self, flat: FloatArray) -> FloatArray:
+        with _global_generators_kept():  # even iterating over data in order draws a number
             return np.asarray(self.model_.decision_function(flat))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepSVDD(PyODModel):
-    """Distance of a window to a centre, around which a net was trained to gather the windows of train.
+    """Distance of a window's embedding to a centre around which a net gathers the train windows.
 
     Ruff et al., "Deep One-Class Classification" (2018), by PyOD with its net: two layers without bias, in place of the
-    paper's convolutions, which are for images, and no autoencoder to start from. PyOD's sizes, batch and learning rate;
-    its 100 epochs are cut to `epochs` for the budget. Data is scaled already, so PyOD's own scaling is off.
+    paper's convolutions, which are for images, and no autoencoder pretraining. PyOD's sizes, batch and learning rate;
+    its 100 epochs are cut to `epochs` for the budget. Data is already scaled, so PyOD's own scaling is off.
 
     Parameters
     ----------
     epochs, batch_size
-        Passes over the windows learned from, and windows in a step.
+        Passes over the train windows used, and windows per step.
     """
 
     name = "deep_svdd"
@@ -63,12 +63,10 @@ class DeepSVDD(PyODModel):
 
     def _learn_flat(self, flat: FloatArray) -> None:
         if not flat.any():
-            raise InputError(
-                "no channel of train ever moves, so there is nothing for a net to gather; use sensor_range"
-            )
+            raise InputError("every channel of train is constant, so a net has nothing to learn; use sensor_range")
         super()._learn_flat(flat)
 
-    def _new(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - the same for any number
+    def _new_model(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - the same for any number
         from pyod.models.deep_svdd import DeepSVDD as Model
 
         return Model(
@@ -78,16 +76,16 @@ class DeepSVDD(PyODModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AutoEncoder(PyODModel):
-    """Distance of a window to what a narrow net makes of it that was trained to give back windows of train.
+    """Reconstruction error of a window under a fully connected autoencoder.
 
     Sakurada and Yairi, "Anomaly Detection Using Autoencoders with Nonlinear Dimensionality Reduction" (2014), by PyOD
     with its net: layers of 64, 32 and 64 with batch norm and dropout. PyOD's sizes, epochs and learning rate. Data is
-    scaled already, so PyOD's own scaling is off.
+    already scaled, so PyOD's own scaling is off.
 
     Parameters
     ----------
     epochs, batch_size
-        Passes over the windows learned from, and windows in a step.
+        Passes over the train windows used, and windows per step.
     """
 
     name = "autoencoder"
@@ -95,7 +93,7 @@ class AutoEncoder(PyODModel):
     epochs: int = 10
     batch_size: int = 32
 
-    def _new(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - PyOD asks for the values itself
+    def _new_model(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - PyOD finds the values itself
         from pyod.models.auto_encoder import AutoEncoder as Model
 
         return Model(
@@ -110,12 +108,12 @@ class AutoEncoder(PyODModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DeepIF(PyODModel):
-    """How few cuts, and how wide ones, set a window apart after nets with random weights have bent the space.
+    """How few random splits isolate a window, and by how wide a margin, after random nets have transformed it.
 
     Xu et al., "Deep Isolation Forest for Anomaly Detection" (2023), by PyOD, with the paper's 50 nets and 6 trees of
-    256 samples on each. PyOD standardises the nets' outputs anew over whatever is scored at once; here that scale is
-    fixed on train, for a window's score must not depend on the windows beside it. Windows start `hop` rows apart, for
-    the budget.
+    256 samples on each. PyOD standardises the nets' outputs anew over each scored batch; here that scale is fixed on
+    train, because a window's score must not depend on the windows beside it. Windows start `hop` rows apart, for the
+    budget.
 
     Parameters
     ----------
@@ -130,7 +128,7 @@ class DeepIF(PyODModel):
     nets: int = 50
     trees: int = 6
 
-    def _new(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - PyOD asks for the values itself
+    def _new_model(self, windows: int, values: int, seed: int) -> Any:  # noqa: ARG002 - PyOD finds the values itself
         from pyod.models.dif import DIF
 
         model = DIF(
@@ -140,32 +138,32 @@ class DeepIF(PyODModel):
             random_state=seed,
             device="cpu",
         )
-        model._deep_representation = _representation  # noqa: SLF001 - see above: its own scales anew
+        model._deep_representation = _representation  # noqa: SLF001 - PyOD's own rescales each batch
         return model
 
 
 def _representation(net: Any, flat: FloatArray) -> FloatArray:
-    """Give what a random net of Deep Isolation Forest makes of windows; its first call, in the fit, sets the scale."""
+    """Return the representation of windows by a random net; its first call, during the fit, sets the scale."""
     with torch.no_grad():
-        found = net(torch.from_numpy(flat).float()).numpy()
+        outputs = net(torch.from_numpy(flat).float()).numpy()
     if not hasattr(net, "scale"):
-        net.scale = StandardScaler().fit(found)
-    return np.asarray(np.tanh(net.scale.transform(found)))
+        net.scale = StandardScaler().fit(outputs)
+    return np.asarray(np.tanh(net.scale.transform(outputs)))
 
 
 @contextmanager
 def _global_generators_kept() -> Iterator[None]:
-    """Put the generators of Python, numpy and torch, and the environment, back as they were."""
+    """Restore the generators of Python, numpy and torch, and the environment, on exit."""
     with GENERATORS:
-        numpys, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
-        hashes = os.environ.get("PYTHONHASHSEED")
+        numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 - the global one
+        hash_seed = os.environ.get("PYTHONHASHSEED")
         try:
             with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
                 yield
         finally:
-            np.random.set_state(numpys)  # noqa: NPY002
-            random.setstate(pythons)
-            if hashes is None:
+            np.random.set_state(numpy_state)  # noqa: NPY002
+            random.setstate(python_state)
+            if hash_seed is None:
                 os.environ.pop("PYTHONHASHSEED", None)
             else:
-                os.environ["PYTHONHASHSEED"] = hashes
+                os.environ["PYTHONHASHSEED"] = hash_seed

@@ -1,4 +1,4 @@
-"""Random scores: the row that every result has to beat."""
+"""Random scores: the baseline that every method has to beat."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from patchad.detectors.base import Detector
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomScore(Detector):
-    """Uniform random numbers, one a row, whatever the row holds.
+    """Uniform random score for each row, independent of its values.
 
-    The number of row k comes from the seed, the first row of the series and k, so that it depends on no later row and
-    is the same every time.
+    The score of row k is derived from the seed, the first row of the series and k, so that it depends on no later row
+    and is reproducible.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class RandomScore(Detector):
 
     @property
     def n_parameters_(self) -> int:
-        """Nothing is learned."""
+        """0: nothing is learned."""
         return 0
 
     def _fit(self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> None:  # noqa: ARG002 - nothing to learn

@@ -1,4 +1,4 @@
-"""What anybody can do with a spreadsheet. A method that does not beat these has found nothing.
+"""Rules simple enough for a spreadsheet; a method that does not beat them adds nothing.
 
 The first two are the usual trivial detectors of critical benchmarks, as in Sarfraz et al., "Position: Quo
 Vadis, Unsupervised Time Series Anomaly Detection?" (2024); none has anything to simplify.
@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from patchad.data.table import FloatArray
+from patchad.detectors.baselines.checks import check_least
 from patchad.detectors.rows import RowDetector
 from patchad.detectors.windowed import WindowDetector
-from patchad.errors import InputError
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SensorRange(RowDetector):
-    """How far outside the range of train the channels are.
+    """Largest distance of a channel outside its range in train.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class SensorRange(RowDetector):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LastDifference(RowDetector):
-    """How far the channels moved since the row before, in usual moves of each."""
+    """Absolute difference to the previous row, in units of each channel's usual difference."""
 
     name = "last_difference"
     reach: ClassVar[int] = 1
@@ -59,27 +59,28 @@ class LastDifference(RowDetector):
         return len(self.usual_)
 
     def _learn(self, rows: FloatArray) -> None:
-        self.usual_ = np.maximum(np.diff(rows, axis=0).std(axis=0), 1e-3)  # of a standard deviation: less is rounding
+        # The floor is in standard deviations of the channel: smaller differences are rounding.
+        self.usual_ = np.maximum(np.diff(rows, axis=0).std(axis=0), 1e-3)
 
     def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
-        moves = np.abs(np.diff(rows, axis=0, prepend=rows[:1])) / self.usual_
-        return moves.mean(axis=1), moves if explain else None
+        differences = np.abs(np.diff(rows, axis=0, prepend=rows[:1])) / self.usual_
+        return differences.mean(axis=1), differences if explain else None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MovingZScore(WindowDetector):
-    """How far each channel is from its mean over the rows before, in their standard deviations.
+    """Distance of each channel from its mean over the previous rows, in their standard deviations.
 
-    The chart rule of every control room, with nothing learned but the scale. The score is the mean over channels.
-    The first rows of a series, which have no full window before them, share the first score that can be given.
+    The rule of control charts, with nothing learned but the scale. The score is the mean over channels. The first rows
+    of a series, which have no full window before them, share the first available score.
 
     Parameters
     ----------
     window
-        Rows before, and the row to judge.
+        The rows before, and the row to score.
     floor
-        Smallest deviation to divide by, in the channel's standard deviations over train, or in its unit where it
-        never moved there: a still channel that moves a little must not drown all others.
+        Smallest deviation to divide by, in the channel's standard deviations over train, or in its unit where it is
+        constant there: a small change of a nearly constant channel must not drown out all others.
     """
 
     name = "moving_zscore"
@@ -89,25 +90,24 @@ class MovingZScore(WindowDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """None but the scale."""
+        """0: nothing is learned but the scale."""
         return 0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.window < 3:
-            raise InputError(f"window={self.window} is too small; it must be at least 3, two rows to compare with")
+        check_least(self, window=3)
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
-        """Learn nothing: the scale is known already."""
+        """Learn nothing: the scale is already known."""
 
     def _judge(
         self,
         windows: FloatArray,
-        steps: int,  # noqa: ARG002 - a window judges its newest row alone
+        steps: int,  # noqa: ARG002 - a window scores its newest row only
         *,
         explain: bool,
     ) -> tuple[FloatArray, FloatArray | None]:
         before = windows[:, :-1].astype(np.float64)
         deviations = np.maximum(before.std(axis=1), self.floor)
-        moves = np.abs(windows[:, -1] - before.mean(axis=1)) / deviations
-        return moves.mean(axis=1, keepdims=True), moves[:, None] if explain else None
+        distances = np.abs(windows[:, -1] - before.mean(axis=1)) / deviations
+        return distances.mean(axis=1, keepdims=True), distances[:, None] if explain else None

@@ -1,4 +1,4 @@
-"""Classical methods on windows of the series."""
+"""Classical outlier detectors on subsequences: flattened windows of the series."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from patchad.data.windows import Fold, views
 from patchad.detectors.windowed import WindowDetector
 
 LEARNED_VALUES = 20_000_000
-"""Values at most of all the windows that are learned from."""
-STILL = 1e-6
-"""Deviation of a z-scored window, under which it counts as not moving: what float32 leaves of a constant."""
+"""Most values of all train windows used together."""
+CONSTANT = 1e-6
+"""Standard deviation of a z-scored window below which it counts as constant: rounding in float32."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SubPCA(WindowDetector):
-    """Distance of a window to the plane of the main directions of train windows.
+    """Squared distance of a window to the span of the principal components of train windows.
 
     The univariate method of TSB-AD (Liu and Paparrizos, "The Elephant in the Room", 2024); a multivariate window is
-    laid out as one long vector. Directions are kept until they hold `explained` of the variance; TSB-AD weighs all of
-    them by their eigenvalues instead.
+    flattened to one vector. The leading components that explain `explained` of the variance are kept; TSB-AD weighs
+    all of them by their eigenvalues instead.
 
     Parameters
     ----------
     explained
-        Share of the variance that counts as normal movement.
+        Share of the variance that counts as normal variation.
     """
 
     name = "sub_pca"
-    learned: ClassVar[Mapping[str, Any] | None] = {"mean_": np.ndarray, "directions_": np.ndarray}
+    learned: ClassVar[Mapping[str, Any] | None] = {"mean_": np.ndarray, "components_": np.ndarray}
 
     window: int = 50
     fold: Fold = "mean"
@@ -48,31 +48,31 @@ class SubPCA(WindowDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """Directions and mean."""
-        return int(self.directions_.size + self.mean_.size)
+        """Components and mean."""
+        return int(self.components_.size + self.mean_.size)
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
         windows = self._scaled_windows(known, LEARNED_VALUES // (self.window_ * len(self.channels_)))
         flat = windows.reshape(len(windows), -1)
-        found = PCA(random_state=self._seed()).fit(flat)
-        directions = int(np.searchsorted(np.cumsum(found.explained_variance_ratio_), self.explained)) + 1
-        self.mean_ = found.mean_
-        self.directions_ = np.ascontiguousarray(found.components_[:directions])  # as a file restores them
+        pca = PCA(random_state=self._seed()).fit(flat)
+        count = int(np.searchsorted(np.cumsum(pca.explained_variance_ratio_), self.explained)) + 1
+        self.mean_ = pca.mean_
+        self.components_ = np.ascontiguousarray(pca.components_[:count])  # as a file restores them
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         flat = windows.reshape(len(windows), -1) - self.mean_
-        errors = np.square(flat - flat @ self.directions_.T @ self.directions_).reshape(windows.shape)[:, -steps:]
+        errors = np.square(flat - flat @ self.components_.T @ self.components_).reshape(windows.shape)[:, -steps:]
         return errors.mean(axis=2), errors if explain else None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FlatDetector(WindowDetector):
-    """A detector to which a window is one long vector; one score stands for all rows of the window.
+    """A detector of flattened windows; one score stands for all rows of a window.
 
     Parameters
     ----------
     max_windows
-        Windows of train, evenly taken, that are learned from at most; fewer where windows are large.
+        Most train windows to learn from, evenly spaced; fewer where windows are large.
     """
 
     window: int = 50
@@ -94,37 +94,37 @@ class FlatDetector(WindowDetector):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FlatModel(FlatDetector):
-    """A detector around an estimator, by default one of scikit-learn, that is fitted to windows."""
+    """A detector around an estimator, by default of scikit-learn, that is fitted to flattened windows."""
 
     learned: ClassVar[Mapping[str, Any] | None] = None
 
     @abstractmethod
-    def _new(self, windows: int, values: int, seed: int) -> Any:
-        """Make the estimator for so many windows of so many values."""
+    def _new_model(self, windows: int, values: int, seed: int) -> Any:
+        """Build the estimator for this many windows of this many values."""
 
     def _learn_flat(self, flat: FloatArray) -> None:
-        self.model_ = self._new(len(flat), flat.shape[1], self._seed()).fit(flat)
+        self.model_ = self._new_model(len(flat), flat.shape[1], self._seed()).fit(flat)
 
-    def _strangeness(self, flat: FloatArray) -> FloatArray:
+    def _score_flat(self, flat: FloatArray) -> FloatArray:
         """Score scaled windows `(b, t * c)`: `(b,)`."""
         return np.asarray(-self.model_.score_samples(flat))
 
     def _batch(self) -> int:
-        return 1024  # every call of an estimator has its own cost
+        return 1024  # every call of an estimator has a fixed cost
 
     def _judge(
         self,
         windows: FloatArray,
         steps: int,  # noqa: ARG002 - one score for all
         *,
-        explain: bool,  # noqa: ARG002 - it does not tell channels apart
+        explain: bool,  # noqa: ARG002 - channels cannot be told apart
     ) -> tuple[FloatArray, FloatArray | None]:
-        return self._strangeness(windows.reshape(len(windows), -1)).astype(np.float64)[:, None], None
+        return self._score_flat(windows.reshape(len(windows), -1)).astype(np.float64)[:, None], None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SubOCSVM(FlatModel):
-    """How far a window lies outside the smooth boundary around the windows of train.
+    """Distance of a window outside the one-class SVM boundary around the windows of train.
 
     Schölkopf et al., "Estimating the Support of a High-Dimensional Distribution" (2001), by scikit-learn, on
     subsequences as in Lai et al., "Revisiting Time Series Outlier Detection: Definitions and Benchmarks" (2021). The
@@ -134,7 +134,7 @@ class SubOCSVM(FlatModel):
     Parameters
     ----------
     nu
-        Share of train windows that may lie outside, at most.
+        Largest share of train windows that may lie outside.
     """
 
     name = "ocsvm_sub"
@@ -142,13 +142,13 @@ class SubOCSVM(FlatModel):
     max_windows: int = 2_000
     nu: float = 0.1
 
-    def _new(self, windows: int, values: int, seed: int) -> OneClassSVM:  # noqa: ARG002 - the same for any size
+    def _new_model(self, windows: int, values: int, seed: int) -> OneClassSVM:  # noqa: ARG002 - the same for any size
         return OneClassSVM(nu=self.nu)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SubIForest(FlatModel):
-    """How few random cuts it takes to set a window apart from windows of train.
+    """How few random splits isolate a window from the windows of train.
 
     Liu et al., "Isolation Forest" (2008), by scikit-learn, with the paper's 100 trees of 256 samples each, on
     subsequences as in Lai et al., "Revisiting Time Series Outlier Detection: Definitions and Benchmarks" (2021). The
@@ -164,26 +164,26 @@ class SubIForest(FlatModel):
 
     trees: int = 100
 
-    def _new(self, windows: int, values: int, seed: int) -> IsolationForest:  # noqa: ARG002 - the same for any size
+    def _new_model(self, windows: int, values: int, seed: int) -> IsolationForest:  # noqa: ARG002 - the same for any size
         return IsolationForest(n_estimators=self.trees, random_state=seed)
 
 
-# -- windows held against windows -------------------------------------------------------------------------------------
+# -- windows compared with windows ------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ReferenceDetector(FlatDetector):
-    """A detector that holds a window against reference windows; the nearest of them says which channels differ."""
+    """A detector that compares a window with references; attribution is the difference to the nearest of them."""
 
     learned: ClassVar[Mapping[str, Any] | None] = {"references_": np.ndarray}
 
     @property
     def n_parameters_(self) -> int:
-        """The references."""
+        """Values of the references."""
         return int(self.references_.size)
 
     def _rank(self) -> int:
-        """Say the distance to which reference is the score: 1 is the nearest."""
+        """Return which reference counts for the score: 1 is the nearest."""
         return 1
 
     def _batch(self) -> int:
@@ -197,28 +197,28 @@ class ReferenceDetector(FlatDetector):
         explain: bool,
     ) -> tuple[FloatArray, FloatArray | None]:
         flat = windows.reshape(len(windows), -1)
-        near = closeness(flat, self.references_)
-        counted = np.argpartition(near, -self._rank(), axis=1)[:, -self._rank()]
-        scores = np.sqrt(np.square(flat - self.references_[counted]).sum(axis=1, dtype=np.float64))[:, None]
+        close = closeness(flat, self.references_)
+        ranked = np.argpartition(close, -self._rank(), axis=1)[:, -self._rank()]
+        scores = np.sqrt(np.square(flat - self.references_[ranked]).sum(axis=1, dtype=np.float64))[:, None]
         if not explain:
             return scores, None
-        nearest = self.references_[near.argmax(axis=1)].reshape(windows.shape)
+        nearest = self.references_[close.argmax(axis=1)].reshape(windows.shape)
         return scores, np.square(windows - nearest).mean(axis=1, keepdims=True)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SubKNN(ReferenceDetector):
-    """Distance of a window to the k-th nearest window of train.
+    """Distance of a window to its k-th nearest neighbour among the windows of train.
 
     Ramaswamy et al., "Efficient Algorithms for Mining Outliers from Large Data Sets" (2000), on subsequences, as in
-    TSB-AD (Liu and Paparrizos, "The Elephant in the Room", 2024), whose number of neighbours it has; but neighbours are
-    looked for in train, never in the series that is scored. The search is exact over the windows learned from, which
-    are thinned to `max_windows` for the budget. The window is ours.
+    TSB-AD (Liu and Paparrizos, "The Elephant in the Room", 2024), with its number of neighbours; but neighbours come
+    from train only, never from the scored series. The search is exact over the train windows used, which are thinned
+    to `max_windows` for the budget. The window is ours.
 
     Parameters
     ----------
     neighbours
-        Which of the nearest windows counts.
+        Rank k of the neighbour whose distance is the score.
     """
 
     name = "sub_knn"
@@ -234,11 +234,11 @@ class SubKNN(ReferenceDetector):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KMeansAD(ReferenceDetector):
-    """Distance of a window to the nearest centre of the clusters of train windows.
+    """Distance of a window to the nearest k-means centre of the train windows.
 
     Yairi et al., "Fault Detection by Mining Association Rules from House-Keeping Data" (2001), in the form that
     Schmidl et al., "Anomaly Detection in Time Series: A Comprehensive Evaluation" (2022), compared, with their window
-    and number of clusters. Clusters are found by scikit-learn from one start.
+    and number of clusters. Clustering is scikit-learn's, from one initialisation.
 
     Parameters
     ----------
@@ -252,28 +252,28 @@ class KMeansAD(ReferenceDetector):
     clusters: int = 20
 
     def _learn_flat(self, flat: FloatArray) -> None:
-        found = KMeans(min(self.clusters, len(flat)), n_init=1, random_state=self._seed())
+        clustering = KMeans(min(self.clusters, len(flat)), n_init=1, random_state=self._seed())
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different windows than clusters: no harm
-            self.references_ = found.fit(flat).cluster_centers_
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct windows than clusters is harmless
+            self.references_ = clustering.fit(flat).cluster_centers_
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MatrixProfile(WindowDetector):
-    """Distance of the shape of a window to the nearest shape in train; level and size do not count.
+    """Distance of a window's z-normalised shape to the nearest in train, channel by channel.
 
     Yeh et al., "Matrix Profile I: All Pairs Similarity Joins for Time Series" (2016): the AB-join of the series with
-    train, where windows are z-normalised each by itself. Every channel has its own nearest window, and the score is the
-    mean of the channels' distances; the multidimensional profile of Yeh et al. (2017), which asks for one moment that
-    fits several channels, is another thing. It is computed by matrix products, window by window against all of train:
-    as exact as the diagonal algorithms, and a window's distance can depend on nothing but itself and train. A window
-    that does not move is at distance 0 from others like it and at the root of its length from all else, as in stumpy.
-    The window is ours.
+    train, where each window is z-normalised by itself, so that level and scale are ignored. Every channel has its own
+    nearest window, and the score is the mean of the channels' distances; the multidimensional profile of Yeh et al.
+    (2017), which looks for one time that fits several channels, is a different method. It is computed by matrix
+    products, window by window against all of train: as exact as the diagonal algorithms, and a window's distance
+    depends only on itself and train. A constant window is at distance 0 from other constant ones and at the square
+    root of its length from all others, as in stumpy. The window is ours.
 
     Parameters
     ----------
     max_windows
-        Windows of train, the newest, that are held against; for the budget.
+        Train windows to compare with, the newest ones; limited for the budget.
     """
 
     name = "matrix_profile"
@@ -285,10 +285,10 @@ class MatrixProfile(WindowDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """The rows of train that are kept."""
+        """Values of the stored rows of train."""
         return int(self.rows_.size)
 
-    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - nothing to stop
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - no early stopping
         firsts = np.cumsum([0, *(len(values) for values in known)])[:-1]
         starts = [first + np.arange(len(v) - self.window_ + 1) for first, v in zip(firsts, known, strict=True)]
         newest = np.concatenate(starts)[-self.max_windows :]
@@ -312,27 +312,29 @@ class MatrixProfile(WindowDetector):
         return distances.mean(axis=1, keepdims=True), distances[:, None] if explain else None
 
     def _batch(self) -> int:
-        return max(256, 8_000_000 // (self.window_ * len(self.channels_)))  # the shapes of train are made once for all
+        return max(
+            256, 8_000_000 // (self.window_ * len(self.channels_))
+        )  # the shapes of train are computed once per call
 
 
 def closeness(flat: FloatArray, references: FloatArray) -> FloatArray:
-    """Give `(b, n)` numbers that fall as the distance from `(b, d)` to references `(n, d)` grows.
+    """Return `(b, n)` numbers that fall as the distance from `(b, d)` to references `(n, d)` grows.
 
-    They tell near from far fast, by one matrix product, but lose digits that the distance itself has.
+    One matrix product ranks references fast, but less precisely than the distances themselves.
 
     Examples
     --------
     >>> closeness(np.array([[0.9], [5.0]]), np.array([[0.0], [1.0], [4.0]])).argmax(axis=1).tolist()
     [1, 2]
     """
-    near: FloatArray = flat @ references.T
-    near -= np.einsum("nd,nd->n", references, references) / 2
-    return near
+    close: FloatArray = flat @ references.T
+    close -= np.einsum("nd,nd->n", references, references) / 2
+    return close
 
 
 def _shapes(windows: FloatArray) -> FloatArray:
-    """Give windows `(b, t)` with mean 0 and deviation 1; one that does not move is 0."""
+    """Return windows `(b, t)` scaled to mean 0 and standard deviation 1; constant ones become 0."""
     centred = windows - windows.mean(axis=1, keepdims=True, dtype=np.float64)
     deviations = centred.std(axis=1, keepdims=True)
-    moves = deviations > STILL
-    return np.where(moves, centred / np.where(moves, deviations, 1.0), 0.0).astype(np.float32)
+    varies = deviations > CONSTANT
+    return np.where(varies, centred / np.where(varies, deviations, 1.0), 0.0).astype(np.float32)

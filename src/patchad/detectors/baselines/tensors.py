@@ -1,4 +1,4 @@
-"""Windows as a tensor: those that lie far from all others along its components are strange."""
+"""Windows as a tensor: a window is anomalous where its weights on the tensor's components are far from all others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from patchad.detectors.windowed import WindowDetector
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ITAD(WindowDetector):
-    """Windows whose share in the components of a tensor of train windows is far from every cluster of shares.
+    """Distance of a window's weights on tensor components to the nearest cluster of train weights.
 
     Shin et al., "ITAD: Integrative Tensor-based Anomaly Detection System for Reducing False Positives of Satellite
     Systems" (2020): windows, steps and channels make a third-order tensor; its CANDECOMP/PARAFAC decomposition, by
@@ -34,7 +34,7 @@ class ITAD(WindowDetector):
     windows
         Most train windows in the tensor.
     sweeps
-        Rounds of least squares.
+        Iterations of alternating least squares.
     """
 
     name = "itad"
@@ -53,14 +53,14 @@ class ITAD(WindowDetector):
 
     @property
     def n_parameters_(self) -> int:
-        """The components, as they are applied, and the centres."""
+        """Values of the projection and of the centres."""
         return int(self.projection_.size + self.centres_.size)
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002 - all at once
         tensor = self._scaled_windows(known, self.windows).astype(np.float64)
         seed = self._seed()
-        steps, channels = components(tensor, self.rank, self.sweeps, np.random.default_rng(seed))
-        self.projection_ = np.linalg.pinv(_paired(steps, channels)).T  # (step x channel, rank)
+        steps, channels = cp_factors(tensor, self.rank, self.sweeps, np.random.default_rng(seed))
+        self.projection_ = np.linalg.pinv(_khatri_rao(steps, channels)).T  # (step x channel, rank)
         weights = tensor.reshape(len(tensor), -1) @ self.projection_
         self.spread_ = np.maximum(weights.std(axis=0), 1e-6)
         weights /= self.spread_
@@ -73,34 +73,34 @@ class ITAD(WindowDetector):
         return distances.min(axis=1, keepdims=True), None
 
 
-def _paired(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Give the products `(i x j, rank)` of all rows of two factors (the Khatri-Rao product)."""
+def _khatri_rao(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the Khatri-Rao product `(i x j, rank)` of two factors: the products of all pairs of their rows."""
     return np.asarray((left[:, None] * right).reshape(-1, left.shape[1]))
 
 
-def components(
+def cp_factors(
     tensor: FloatArray, rank: int, sweeps: int, random: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Decompose `(window, step, channel)` by alternating least squares; give the factors of steps and channels.
+    """Decompose `(window, step, channel)` by alternating least squares; return the factors of steps and channels.
 
     Examples
     --------
     >>> random = np.random.default_rng(0)
     >>> factors = [random.normal(size=(size, 2)) for size in (40, 6, 3)]
     >>> tensor = np.einsum("wr,sr,cr->wsc", *factors)
-    >>> found = _paired(*components(tensor, 2, 200, random))
+    >>> components = _khatri_rao(*cp_factors(tensor, 2, 200, random))
     >>> flat = tensor.reshape(40, -1)
-    >>> bool(np.allclose(flat @ np.linalg.pinv(found).T @ found.T, flat, atol=1e-3))
+    >>> bool(np.allclose(flat @ np.linalg.pinv(components).T @ components.T, flat, atol=1e-3))
     True
     """
     factors = [random.normal(size=(size, rank)) for size in tensor.shape]
     for _ in range(sweeps):
         for mode in range(3):
             one, two = (factors[other] for other in range(3) if other != mode)
-            spread = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
+            matrix = np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
             gram = (one.T @ one) * (two.T @ two)
             ridge = 1e-9 * np.trace(gram) + 1e-12  # a constant channel, or more components than the data has
-            solved = np.linalg.solve(gram + ridge * np.eye(rank), (spread @ _paired(one, two)).T).T
-            scale = np.linalg.norm(solved, axis=0) if mode else np.ones(rank)  # the windows hold the scale
+            solved = np.linalg.solve(gram + ridge * np.eye(rank), (matrix @ _khatri_rao(one, two)).T).T
+            scale = np.linalg.norm(solved, axis=0) if mode else np.ones(rank)  # the factor of windows keeps the scale
             factors[mode] = solved / np.maximum(scale, 1e-12)
     return factors[1], factors[2]

@@ -1,4 +1,4 @@
-"""Nets over patches and periods that rebuild the window; what they cannot rebuild is strange."""
+"""Nets over patches and periods that reconstruct the window; what they reconstruct badly is anomalous."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from patchad.detectors.baselines.checks import check_heads, check_least
 from patchad.detectors.neural import NeuralDetector
 from patchad.errors import InputError, MissingExtraError, MissingWeightsError
+from patchad.model.net import sinusoids
 from patchad.model.training import Goal
 
 GPT2_SHAPE = (
@@ -27,15 +29,15 @@ GPT2_SHAPE = (
     "scale_attn_by_inverse_layer_idx",
     "reorder_and_upcast_attn",
 )
-"""Of GPT-2's configuration, what a file has to keep so that its weights can be used again."""
+"""Fields of GPT-2's configuration that a model file stores beside the weights."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _Rebuilder(NeuralDetector):
-    """A net that takes windows `(b, t, c)` and gives them back as it knows them; errors are squared differences.
+class _ReconstructionDetector(NeuralDetector):
+    """A detector whose net reconstructs windows `(b, t, c)`; errors are squared differences.
 
-    A window is brought to mean 0 and variance 1, channel by channel, before the net and back after it: the authors of
-    all three do so, that levels which move may not disturb the net.
+    Each channel of a window is scaled to mean 0 and variance 1 before the net, and back after it: the authors of all
+    three methods do so, to make the net robust to drifting levels.
     """
 
     counts: ClassVar[tuple[str, ...]]
@@ -46,22 +48,21 @@ class _Rebuilder(NeuralDetector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in self.counts:
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least 1")
+        check_least(self, **dict.fromkeys(self.counts, 1))
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
-        return (_rebuilt(net, batch) - batch).square().mean()
+        return _normalised_errors(net, batch).mean()
 
     def _errors(self, windows: Tensor) -> Tensor:
-        return (_rebuilt(self.net_, windows) - windows).square()
+        return _normalised_errors(self.net_, windows)
 
 
-def _rebuilt(net: nn.Module, windows: Tensor) -> Tensor:
+def _normalised_errors(net: nn.Module, windows: Tensor) -> Tensor:
+    """Return the squared errors `(b, t, c)` of a net that sees every window normalised by itself."""
     mean = windows.mean(dim=1, keepdim=True)
     spread = (windows.var(dim=1, keepdim=True, correction=0) + 1e-5).sqrt()
-    rebuilt: Tensor = net((windows - mean) / spread) * spread + mean
-    return rebuilt
+    reconstruction: Tensor = net((windows - mean) / spread) * spread + mean
+    return (reconstruction - windows).square()
 
 
 # -- PatchTST ----------------------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ class _PatchTSTNet(nn.Module):
         super().__init__()
         self.size, self.step = config.patch, config.patch_stride
         count = max(math.ceil((rows - self.size) / self.step), 0) + 1
-        self.lack = (count - 1) * self.step + self.size - rows
+        self.padding = (count - 1) * self.step + self.size - rows
         self.embed = nn.Linear(self.size, config.d_model)
         self.positions = nn.Parameter(0.02 * torch.randn(count, config.d_model))
         layer = nn.TransformerEncoderLayer(
@@ -83,29 +84,29 @@ class _PatchTSTNet(nn.Module):
 
     def forward(self, windows: Tensor) -> Tensor:
         channels = windows.transpose(1, 2)  # (b, c, t)
-        padded = pad(channels, (self.lack, 0), mode="replicate")
+        padded = pad(channels, (self.padding, 0), mode="replicate")
         patches = padded.unfold(2, self.size, self.step).flatten(0, 1)  # (b c, patch, step)
         encoded = self.encoder(self.embed(patches) + self.positions)
-        rebuilt: Tensor = self.head(encoded.flatten(1)).reshape(channels.shape)
-        return rebuilt.transpose(1, 2)
+        reconstruction: Tensor = self.head(encoded.flatten(1)).reshape(channels.shape)
+        return reconstruction.transpose(1, 2)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PatchTST(_Rebuilder):
-    """A Transformer rebuilds each channel from its overlapping patches; what it cannot rebuild is strange.
+class PatchTST(_ReconstructionDetector):
+    """Reconstruction error of a Transformer over the overlapping patches of each channel.
 
     Nie et al., "A Time Series is Worth 64 Words: Long-term Forecasting with Transformers" (2023): patches of a channel
     are the tokens of an encoder that all channels share, one channel at a time, and a linear map takes all tokens
-    together to the window. The paper forecasts; here, as where others compare the method on anomalies, the window
-    itself is rebuilt, and nothing is masked. Layer norm stands for the paper's batch norm, and the window is padded at
-    its start, so that a patch ends with the newest row. Patch and stride are the paper's, sizes those it takes for
-    small data; the window is the field's custom, hop and batch are ours, for the budget: a batch has as many sequences
-    as windows times channels.
+    together to the window. The paper forecasts; here, as in other comparisons on anomalies, the window itself is
+    reconstructed, and nothing is masked. Layer norm replaces the paper's batch norm, and the window is padded at its
+    start, so that a patch ends with the newest row. Patch and stride are the paper's, sizes those it uses for small
+    data; the window is the usual one in the field, hop and batch are ours, for the budget: a batch has as many
+    sequences as windows times channels.
 
     Parameters
     ----------
     patch, patch_stride
-        Rows of a patch, and between the starts of two.
+        Rows per patch, and between the starts of two patches.
     d_model, heads, layers, d_ff, dropout
         Of the Transformer.
     """
@@ -124,8 +125,7 @@ class PatchTST(_Rebuilder):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.d_model % self.heads:
-            raise InputError(f"d_model={self.d_model} cannot be shared by {self.heads} heads; it must be a multiple")
+        check_heads(self.heads, d_model=self.d_model)
 
     def _build(self, channels: int) -> nn.Module:  # noqa: ARG002 - one net for every channel
         return _PatchTSTNet(self.window_, self)
@@ -135,7 +135,7 @@ class PatchTST(_Rebuilder):
 
 
 class _Inception(nn.Module):
-    """The mean of square convolutions of sizes 1, 3, 5, ..., computed as the one convolution that it is."""
+    """The mean of square convolutions of sizes 1, 3, 5, ..., computed as one convolution."""
 
     def __init__(self, size_in: int, size_out: int, kernels: int) -> None:
         super().__init__()
@@ -152,12 +152,14 @@ class _Inception(nn.Module):
 
 
 class _TimesBlock(nn.Module):
-    """Fold each window along its own strongest periods, see it as pictures, and add what they show."""
+    """Arrange each window in 2D along its own strongest periods, and add convolutions of these images."""
 
     def __init__(self, d_model: int, d_ff: int, kernels: int, periods: int) -> None:
         super().__init__()
         self.periods = periods
-        self.look = nn.Sequential(_Inception(d_model, d_ff, kernels), nn.GELU(), _Inception(d_ff, d_model, kernels))
+        self.inception = nn.Sequential(
+            _Inception(d_model, d_ff, kernels), nn.GELU(), _Inception(d_ff, d_model, kernels)
+        )
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -167,28 +169,28 @@ class _TimesBlock(nn.Module):
             return x
         strength, chosen = amplitudes.topk(min(self.periods, amplitudes.shape[1]), dim=1)
         lengths = rows // (chosen + 1)
-        seen = x.new_zeros(*lengths.shape, *x.shape[1:])  # (b, period, t, d)
+        features = x.new_zeros(*lengths.shape, *x.shape[1:])  # (b, period, t, d)
         for length in lengths.unique().tolist():
-            which, place = torch.nonzero(lengths == length, as_tuple=True)
-            seen[which, place] = self._look_at(x[which], length)
+            which, rank = torch.nonzero(lengths == length, as_tuple=True)
+            features[which, rank] = self._along_period(x[which], length)
         weights = strength.softmax(dim=1)[..., None, None]
-        added: Tensor = self.norm(x + (seen * weights).sum(1))
-        return added
+        total: Tensor = self.norm(x + (features * weights).sum(1))
+        return total
 
-    def _look_at(self, x: Tensor, length: int) -> Tensor:
-        """Fold `(b, t, d)` into pictures `(b, d, cycle, length)`, look, and unfold."""
+    def _along_period(self, x: Tensor, length: int) -> Tensor:
+        """Convolve `(b, t, d)` as images `(b, d, cycle, length)`, and return them as rows again."""
         rows = x.shape[1]
         padded = pad(x, (0, 0, 0, -rows % length))
-        pictures = padded.reshape(len(x), -1, length, x.shape[2]).permute(0, 3, 1, 2)
-        seen: Tensor = self.look(pictures)
-        return seen.permute(0, 2, 3, 1).flatten(1, 2)[:, :rows]
+        images = padded.reshape(len(x), -1, length, x.shape[2]).permute(0, 3, 1, 2)
+        features: Tensor = self.inception(images)
+        return features.permute(0, 2, 3, 1).flatten(1, 2)[:, :rows]
 
 
 class _TimesNetModule(nn.Module):
     def __init__(self, rows: int, channels: int, config: TimesNet) -> None:
         super().__init__()
         self.embed = nn.Conv1d(channels, config.d_model, 3, padding=1, padding_mode="replicate", bias=False)
-        self.register_buffer("positions", _waves(rows, config.d_model), persistent=False)
+        self.register_buffer("positions", sinusoids(rows, config.d_model), persistent=False)
         self.dropout = nn.Dropout(config.dropout)
         blocks = (
             _TimesBlock(config.d_model, config.d_ff, config.kernels, config.periods) for _ in range(config.layers)
@@ -198,32 +200,25 @@ class _TimesNetModule(nn.Module):
 
     def forward(self, windows: Tensor) -> Tensor:
         embedded = self.embed(windows.transpose(1, 2)).transpose(1, 2) + self.positions
-        rebuilt: Tensor = self.head(self.blocks(self.dropout(embedded)))
-        return rebuilt
-
-
-def _waves(rows: int, width: int) -> Tensor:
-    """Give the sines and cosines of each row's place, `(rows, width)`."""
-    pace = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
-    angle = torch.arange(rows)[:, None] * pace
-    return torch.stack([angle.sin(), angle.cos()], dim=2).flatten(1)[:, :width]
+        reconstruction: Tensor = self.head(self.blocks(self.dropout(embedded)))
+        return reconstruction
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TimesNet(_Rebuilder):
-    """Windows are folded along their strongest periods and rebuilt from these pictures; what stays out is strange.
+class TimesNet(_ReconstructionDetector):
+    """Reconstruction error of 2D convolutions over the window arranged along its strongest periods.
 
     Wu et al., "TimesNet: Temporal 2D-Variation Modeling for General Time Series Analysis" (2023): the Fourier transform
-    of the embedded window picks its strongest periods; for each, the window becomes a picture with a cycle a line, seen
-    by inception convolutions; the views are weighted by the softmax of their amplitudes and added to the window. The
-    public code picks the periods of a whole batch; here every window has its own, in training and in scoring, so that
-    its score depends on no other window. Sizes are those of the public code's smallest anomaly run (MSL), the six
-    convolutions of a block among them; the hop is ours, and the steps are cut to 300 for the budget.
+    of the embedded window picks its strongest periods; for each, the window becomes an image with one cycle per line,
+    processed by inception convolutions; the results are weighted by the softmax of their amplitudes and added to the
+    window. The public code picks the periods of a whole batch; here every window has its own, in training and in
+    scoring, so that its score depends on no other window. Sizes are those of the public code's smallest anomaly run
+    (MSL), the six convolutions of a block among them; the hop is ours, and the steps are cut to 300 for the budget.
 
     Parameters
     ----------
     periods
-        How many periods are looked at, the strongest first.
+        Number of periods used, the strongest first.
     d_model, d_ff
         Width of the embedded window, and inside a block.
     layers
@@ -231,7 +226,7 @@ class TimesNet(_Rebuilder):
     kernels
         Convolutions of an inception: 1 x 1, 3 x 3, 5 x 5, ...
     dropout
-        Share of the embedding that training drops.
+        Dropout rate on the embedding in training.
     """
 
     name = "timesnet"
@@ -256,11 +251,11 @@ class _GPT2Net(nn.Module):
     def __init__(self, gpt: Any, rows: int, channels: int, patch: int) -> None:
         super().__init__()
         self.patch = patch
-        self.lack = -rows % patch
+        self.padding = -rows % patch
         width = gpt.config.n_embd
-        if (rows + self.lack) // patch > gpt.config.n_positions:
+        if (rows + self.padding) // patch > gpt.config.n_positions:
             raise InputError(
-                f"a window of {rows} rows has more than the {gpt.config.n_positions} patches that these weights know; "
+                f"a window of {rows} rows has more than the {gpt.config.n_positions} patches that these weights allow; "
                 f"raise patch, which is {patch}"
             )
         self.embed = nn.Linear(patch * channels, width)
@@ -270,33 +265,33 @@ class _GPT2Net(nn.Module):
             parameter.requires_grad_("ln_" in name or "wpe" in name)
 
     def forward(self, windows: Tensor) -> Tensor:
-        padded = torch.cat([windows[:, :1].expand(-1, self.lack, -1), windows], dim=1)
+        padded = torch.cat([windows[:, :1].expand(-1, self.padding, -1), windows], dim=1)
         patches = padded.reshape(len(windows), -1, self.patch * windows.shape[2])
         states = self.gpt(inputs_embeds=self.embed(patches), use_cache=False).last_hidden_state
-        rebuilt: Tensor = self.head(states).reshape(padded.shape)
-        return rebuilt[:, self.lack :]
+        reconstruction: Tensor = self.head(states).reshape(padded.shape)
+        return reconstruction[:, self.padding :]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GPT2Adapter(_Rebuilder):
-    """A language model, frozen but for its norms and positions, rebuilds the window from patches; the rest is strange.
+class GPT2Adapter(_ReconstructionDetector):
+    """Reconstruction error of a GPT-2 that is frozen except for its norms and positional embeddings.
 
     Zhou et al., "One Fits All: Power General Time Series Analysis by Pretrained LM" (2023): patches are embedded
     linearly, pass the first layers of GPT-2, of which only layer norms and positional embeddings are trained, and a
-    linear map rebuilds them. The adapters of the authors' later work are not here. The weights are not part of PatchAD
-    and nothing is downloaded: `weights` is a folder that holds GPT-2 as the library transformers saves it; a model file
-    holds all that was used of them. Six layers and the learning rate are the public code's; it makes each row a token
-    and centres stretches of 25 rows, where here ten rows are a token, for the budget, and the whole window is centred.
-    Batch and steps are cut for the budget too.
+    linear map reconstructs them. The adapters of the authors' later work are not included. The weights are not part of
+    PatchAD and nothing is downloaded: `weights` is a folder that holds GPT-2 as the library transformers saves it; a
+    model file holds all of them that were used. Six layers and the learning rate are the public code's; it makes each
+    row a token and centres subsequences of 25 rows, where here ten rows are a token, for the budget, and the whole
+    window is centred. Batch and steps are cut for the budget too.
 
     Parameters
     ----------
     weights
         Folder with GPT-2's `config.json` and weights.
     layers
-        Layers of GPT-2 that are used, the first ones.
+        Number of GPT-2's layers used, from the first.
     patch
-        Rows of a patch; all their channels make one token.
+        Rows per patch; all their channels make one token.
     """
 
     name = "gpt2_adapter"
@@ -312,7 +307,7 @@ class GPT2Adapter(_Rebuilder):
 
     @property
     def n_parameters_(self) -> int:
-        """Numbers that were trained; the frozen ones are not counted."""
+        """Trained parameters; the frozen ones are not counted."""
         return sum(parameter.numel() for parameter in self.net_.parameters() if parameter.requires_grad)
 
     def _build(self, channels: int) -> nn.Module:
@@ -344,22 +339,22 @@ def _transformers() -> Any:
 
 
 def _read_gpt2(library: Any, folder: Path) -> Any:
-    """Read GPT-2 from a folder, quietly; whatever is not there whole is missing."""
+    """Read GPT-2 from a folder without progress bars; raise `MissingWeightsError` unless it is complete."""
     missing = MissingWeightsError("GPT-2", str(folder), "weights")
-    if not folder.is_dir():  # else the library takes the name for one of its hub
+    if not folder.is_dir():  # or the library would take it for a name on its hub
         raise missing
     bars = library.utils.logging
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
-        gpt, found = library.GPT2Model.from_pretrained(
+        gpt, loading = library.GPT2Model.from_pretrained(
             folder, local_files_only=True, dtype=torch.float32, output_loading_info=True
         )
-    except (OSError, RuntimeError) as error:  # no file; files of another shape
+    except (OSError, RuntimeError) as error:  # no files, or files of another shape
         raise missing from error
     finally:
         if shown:
             bars.enable_progress_bar()
-    if found["missing_keys"]:  # the library fills them with random numbers
+    if loading["missing_keys"]:  # the library fills them with random numbers
         raise missing
     return gpt

@@ -1,4 +1,4 @@
-"""What a figure is: a table that is worked out, and a drawing of that table."""
+"""What a figure is: data that are computed, and a drawing of them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ Frame = Any
 Value = TypeVar("Value")
 
 
-class LackingError(InputError):
-    """What a figure is made from is not there."""
+class MissingSourceError(InputError):
+    """The datasets or records that a figure is made from are missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class FigureOptions:
     """What figures are made from."""
 
     data: Path = Path("data")
-    """Folder that holds the datasets."""
+    """Folder with the datasets."""
     records: tuple[Record, ...] = ()
-    """Of suites, for the figures that show them."""
+    """Records of suites, for the figures that show them."""
     quick: bool = False
-    """Whether to train next to nothing: to see that everything works, not what comes out."""
+    """Train for a few steps only: a check that everything works, with meaningless results."""
 
-    def amount(self, full: Value, quick: Value) -> Value:
-        """Give the first, or the second where it has to be quick."""
+    def pick(self, full: Value, quick: Value) -> Value:
+        """Return the first value, or the second for a quick run."""
         return quick if self.quick else full
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A table, and how it is drawn."""
+    """The data of a figure, and how they are drawn."""
 
     about: str
-    table: Callable[[Options], Frame]
-    """Works out what is drawn, tidy: a row an observation. Raises `LackingError`."""
+    compute: Callable[[FigureOptions], Frame]
+    """Computes the data, tidy: one row per observation. Raises `MissingSourceError`."""
     draw: Callable[[Frame], Canvas]

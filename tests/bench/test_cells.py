@@ -1,0 +1,74 @@
+"""Suites to cells: the right detectors, entities and parameters, each once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests import native
+
+from patchad.bench.cells import RunOptions, load_entities, narrow, plan_cells
+from patchad.bench.suites import SUITES, Variant
+from patchad.detectors.registry import DETECTORS
+from patchad.errors import InputError
+
+
+def test_a_fused_score_shares_no_fit_between_orientations() -> None:
+    pair = tuple(Variant(f"o{o}", parameters={"window": 30} | {"orientation": o}) for o in (1, -1))
+    suite = replace(SUITES["smoke"], variants=pair, protocols=("open",), datasets=("five-kinds",))
+    cells, _ = plan_cells(suite, RunOptions(entities=1))
+    assert len({cell.fit_key for cell in cells}) == 2
+
+
+def test_nothing_to_run_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'smoke', which needs none"):
+        plan_cells(SUITES["paper-ucr"], RunOptions(data=tmp_path / "none"))
+
+
+def test_paper_joins_and_open_cuts(tmp_path: Path) -> None:
+    for name in ("C-1", "C-2", "F-7"):
+        native.npz(tmp_path / "MSL" / "channels" / f"{name}.npz", 55, train=80, test=60)
+    options = RunOptions(data=tmp_path, workers=1)
+    cells, _ = plan_cells(SUITES["paper-classic"], options)
+    assert {cell.entity for cell in cells} == {"MSL"}
+    assert load_entities(SUITES["paper-classic"], "MSL", options)[0].test.shape == (180, 55)
+    short = replace(SUITES["open"], train_rows=50, test_rows=40)
+    first, second = load_entities(short, "MSL", options)
+    assert (first.name, second.name) == ("C-1", "F-7")
+    assert (first.train.shape, first.test.shape, first.labels.shape) == ((50, 55), (40, 55), (40,))
+    whole = load_entities(SUITES["open-full"], "MSL", options)[0]
+    np.testing.assert_array_equal(first.train, whole.train[-50:])
+    np.testing.assert_array_equal(first.test, whole.test[:40])
+
+
+def test_variants_are_chosen_by_their_name_or_their_detector() -> None:
+    suite = SUITES["paper-ablation"]
+    chosen = narrow(suite, RunOptions(detectors=("wo_ch_mixer", "random"), datasets=("msl",)))
+    assert [variant.name for variant in chosen.variants] == ["wo_ch_mixer", "random"]
+    assert chosen.datasets == ("MSL",)
+    with pytest.raises(InputError, match="no detector 'nope'"):
+        narrow(suite, RunOptions(detectors=("nope",)))
+    with pytest.raises(InputError, match="has no dataset 'UCR'"):
+        narrow(suite, RunOptions(datasets=("UCR",)))
+    with pytest.raises(InputError, match="workers must be at least 1"):
+        RunOptions(workers=0)
+
+
+def test_all_means_every_variant_and_every_other_detector_once() -> None:
+    for name in ("paper-classic", "paper-ablation", "open"):
+        suite = SUITES[name]
+        chosen = narrow(suite, RunOptions(detectors=("random", "all"))).variants
+        assert len({variant.name for variant in chosen}) == len(chosen)
+        assert all(variant in chosen for variant in suite.variants)
+        assert {variant.detector for variant in chosen} == set(DETECTORS)
+    whole = narrow(SUITES["paper-classic"], RunOptions(detectors=("npsr_seq-induced",))).variants
+    assert [(variant.detector, variant.parameters) for variant in whole] == [("npsr_seq", {"score": "induced"})]
+
+
+def test_variants_that_equal_the_papers_setting_are_run_once() -> None:
+    suite = replace(SUITES["paper-sensitivity"], datasets=("five-kinds",), seeds=(0,))
+    cells, _ = plan_cells(suite, RunOptions(entities=1))
+    # constraint 0.2, ratio 1, width 40, three layers, window 105 and patches 3, 5 are the paper's own setting
+    assert len(cells) == len(suite.variants) - 6
