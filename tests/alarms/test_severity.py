@@ -1,19 +1,33 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from patchad.alarms.severity import Yardstick
+from patchad.alarms.severity import severity
 
-
-def test_severity_grows_with_the_distance_from_normal():
-    yardstick = Yardstick.fit(np.array([0.0, 1.0, 2.0, np.nan]))
-    severities = [yardstick.severity(score) for score in (1.5, 2.0, 3.0, 5.0, 11.0, 1e9)]
-    assert severities == sorted(severities)
-    assert severities[0] == severities[1] == 0
-    assert severities[2:5] == [50, 75, 90]
-    assert severities[-1] <= 100
+excesses = st.floats(0, 1e9)
+rows = st.integers(1, 100_000)
+shares = st.lists(st.floats(0.01, 1), max_size=20).map(lambda parts: [part / sum(parts) for part in parts])
 
 
-def test_constant_train_scores_do_not_divide_by_zero():
-    assert Yardstick.fit(np.ones(5)).severity(2.0) == pytest.approx(100)
+@given(excesses, rows, shares)
+def test_severity_lies_between_0_and_100(excess, length, parts):
+    assert 0 <= severity(excess, length, parts) <= 100
+
+
+@given(excesses, excesses, rows, shares)
+def test_severity_grows_with_the_height(one, other, length, parts):
+    low, high = sorted([one, other])
+    assert severity(low, length, parts) <= severity(high, length, parts)
+
+
+@given(excesses, rows, rows, shares)
+def test_severity_grows_with_the_length(excess, one, other, parts):
+    short, long = sorted([one, other])
+    assert severity(excess, short, parts) <= severity(excess, long, parts)
+
+
+def test_severity_grows_with_the_channels_that_share_the_blame():
+    ratings = [severity(4, 30, [1 / count] * count) for count in (1, 2, 4, 8)]
+    assert ratings == sorted(set(ratings))
+    assert severity(4, 30, [0.97, 0.01, 0.01, 0.01]) < ratings[1], "a channel counts by its share"

@@ -12,7 +12,7 @@ from patchad.thresholds import (
     SPOT,
     Fixed,
     Mad,
-    PeaksOverThreshold,
+    Promise,
     Quantile,
     Ratio,
     Sigma,
@@ -21,6 +21,7 @@ from patchad.thresholds import (
     make_threshold,
 )
 from patchad.thresholds.pareto import fit_pareto
+from patchad.thresholds.pot import PeaksOverThreshold
 
 
 @pytest.mark.parametrize("shape", [-0.3, -0.1, 0.0, 0.2, 0.6])
@@ -162,7 +163,26 @@ def test_unknown_names_are_refused(name):
 @pytest.mark.parametrize("risk", [0, 1, -1, 2])
 def test_risk_is_a_share(risk):
     with pytest.raises(InputError, match="risk"):
-        make_threshold("auto", risk=risk)
+        make_threshold("spot", risk=risk)
+
+
+@pytest.mark.parametrize("count", [0, -1, np.inf, np.nan])
+def test_false_alarms_are_a_positive_number(count):
+    with pytest.raises(InputError, match="false_alarms"):
+        make_threshold("auto", false_alarms=count)
+
+
+def test_fewer_false_alarms_mean_a_higher_level():
+    scores = np.random.default_rng(0).exponential(size=5000)
+    levels = [Promise(rate, gap=10).fit(scores).level for rate in (100.0, 10.0, 1.0, 0.1)]
+    assert levels == sorted(set(levels))
+
+
+def test_blocks_that_do_not_follow_each_other_share_no_cluster():
+    block = np.zeros(100)
+    block[[0, -1]] = 9.0
+    assert Promise(gap=20).fit(np.concatenate([block, block])).clusters == 3
+    assert Promise(gap=20).fit(np.concatenate([block, np.full(30, np.nan), block])).clusters == 4
 
 
 def test_a_custom_threshold_can_be_used_but_not_saved():
