@@ -1,163 +1,317 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.reference.events_slow import slow_events
 
 from patchad.alarms import events
-from patchad.alarms.events import CLOSING, EventStage, Finding
+from patchad.alarms.events import CHECK_EVERY, REGIME_ROWS, REPEAT_PEAK, REPEAT_ROWS, REPEATS_COUNTED, EventStage
 from patchad.data.stages import Scored
 
 LEVEL = 2.0
-CLOSE = CLOSING * LEVEL  # the base is 0
-heights = st.sampled_from([0.0, 0.0, 0.5, 1.2, 1.9, 2.5, 4.0, 9.0])
+"""Level of the tests by hand; normal scores are 0, so that events close under 1."""
 
 
-def found_in(
-    scores, *, merge_gap=0, min_duration=1, muted=None, explained=None, bounds=(), edge=1.0, **optional
-) -> list[Finding]:
-    """Push rows cut at these bounds; return the events."""
-    rows = Scored(np.asarray(scores, dtype=float), **{name: np.asarray(v, float) for name, v in optional.items()})
-    marked = [np.zeros(len(rows), dtype=bool) if m is None else np.asarray(m, dtype=bool) for m in (muted, explained)]
-    stage = EventStage(base=0.0, edge=edge, merge_gap=merge_gap, min_duration=min_duration)
-    for part in np.split(np.arange(len(rows)), sorted(min(bound, len(rows)) for bound in bounds)):
-        stage.push(rows[part], np.full(len(part), LEVEL), *(mask[part] for mask in marked))
+def find(scores, *, muted=None, explained=None, merge_gap=0, min_duration=1, bounds=(), **fields):
+    """Find the events of scores over `LEVEL`, pushed in parts that end at these bounds."""
+    rows = Scored(np.asarray(scores, dtype=float), **{name: np.asarray(x, dtype=float) for name, x in fields.items()})
+    stage = EventStage(base=0.0, edge=1.0, merge_gap=merge_gap, min_duration=min_duration)
+    none = np.zeros(len(rows), dtype=bool)
+    muted, explained = (none if mask is None else np.asarray(mask, dtype=bool) for mask in (muted, explained))
+    for a, b in pairwise([0, *bounds, len(rows)]):
+        stage.push(rows[slice(a, b)], np.full(b - a, LEVEL), muted[a:b], explained[a:b])
     stage.flush()
     return stage.listed
 
 
-def slow_events(scores: list[float], muted: list[bool], merge_gap: int) -> list[tuple[int, int, int]]:
-    """Return first row, stop and peak of each event, row by row."""
-    active = [score > CLOSE and not mute for score, mute in zip(scores, muted, strict=True)]
-    over = [score > LEVEL and not mute for score, mute in zip(scores, muted, strict=True)]
-    found, row = [], 0
-    while row < len(scores):
-        if not over[row]:
-            row += 1
-            continue
-        first = row
-        while first > 0 and active[first - 1]:
-            first -= 1
-        last = row
-        while row < len(scores) and (active[row] or row - last <= merge_gap):
-            last = row if active[row] else last
-            row += 1
-        peak = max((r for r in range(first, last + 1) if over[r]), key=lambda r: (scores[r], -r))
-        found.append((first, last + 1, peak))
-    return found
+def rows_of(found):
+    return [one.rows for one in found]
 
 
-@given(st.lists(st.tuples(heights, st.booleans()), max_size=60), st.integers(0, 5))
-def test_events_are_the_runs_over_the_closing_level_that_reach_the_level(rows, merge_gap):
-    scores, muted = [score for score, _ in rows], [mute for _, mute in rows]
-    slow = slow_events(scores, muted, merge_gap)
-    found = found_in(scores, muted=muted, merge_gap=merge_gap)
-    assert len(found) + sum(one.repeats for one in found) == len(slow)
-    assert {(*one.rows, one.peak) for one in found} <= set(slow)
-    assert not found or (*found[0].rows, found[0].peak) == slow[0]
+def facts(found):
+    """Everything that is known of findings, as something that compares."""
+    return [
+        (one.rows, one.kind, one.first, one.opened, one.level, one.last, one.peak, one.peak_score, one.recognised)
+        + (one.repeats, one.explained, one.active, tuple(one.peaks), one.latest)
+        + (() if one.attribution is None else tuple(one.attribution))
+        for one in found
+    ]
+
+
+# -- pushed in any parts -------------------------------------------------------------------------------------------
+
+
+def random_rows(seed: int, length: int) -> tuple[Scored, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw rows in which events of every kind are likely: what lasts, what returns, what is muted and explained."""
+    rng = np.random.default_rng(seed)
+
+    def held(values, mean_length):
+        """Draw values that last for a while each."""
+        switches = np.cumsum(rng.random(length) < 1 / mean_length)
+        return rng.choice(values, size=length + 1)[switches]
+
+    scores = held([0.0, 0.0, 0.6, 1.5, 3.0, 9.0], rng.choice([2, 10, 200, 800])) + 0.3 * rng.standard_normal(length)
+    scores += held([0.0, 6.0], 1000) + held([0.0] * 20 + [5.0, 9.0], 10)
+    unadapted = np.maximum(scores, 0) + held([0.0, 0.0, 1.0, 4.0], 400)
+    rows = Scored(scores, rng.random((length, 3)), scores * rng.uniform(0.3, 1.2, length), unadapted)
+    return rows, held([2.0, 2.0, 2.5, 4.0], 300), held([0, 0, 0, 1], 30) > 0, held([0, 0, 1], 100) > 0
+
+
+def push_all(stage: EventStage, parts, bounds) -> EventStage:
+    rows, *others = parts
+    for a, b in pairwise([0, *bounds, len(rows)]):
+        stage.push(rows[slice(a, b)], *(one[a:b] for one in others))
+    stage.flush()
+    return stage
+
+
+def make_stage(seed: int) -> EventStage:
+    rng = np.random.default_rng(seed)
+    return EventStage(base=0.1, edge=1.0, merge_gap=int(rng.choice([0, 3, 30])), min_duration=int(rng.choice([1, 4])))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 300), max_size=8).map(sorted))
+def test_rows_pushed_in_any_parts_give_the_same_events(seed, bounds):
+    parts = random_rows(seed, 300)
+    whole = push_all(make_stage(seed), parts, [])
+    assert facts(push_all(make_stage(seed), parts, bounds).listed) == facts(whole.listed)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 4000), max_size=8).map(sorted))
+def test_rows_of_a_long_series_with_regimes_may_come_in_any_parts(seed, bounds):
+    parts = random_rows(seed, 4000)
+    whole = push_all(make_stage(seed), parts, [])
+    assert facts(push_all(make_stage(seed), parts, bounds).listed) == facts(whole.listed)
+
+
+def test_the_series_drawn_have_regimes_repeats_and_events_inside_regimes():
+    found = [push_all(make_stage(seed), random_rows(seed, 4000), []).listed for seed in range(40)]
+    regimes = [(one, own) for own in found for one in own if one.kind == "regime"]
+    assert len(regimes) >= 5
+    assert sum(one.repeats for own in found for one in own) > 20
+    assert any(r.recognised < one.opened < r.last for r, own in regimes for one in own)
+
+
+def test_one_row_at_a_time_with_regimes():
+    parts = random_rows(3, 2500)
+    whole = push_all(make_stage(3), parts, [])
+    assert facts(push_all(make_stage(3), parts, range(1, 2500)).listed) == facts(whole.listed)
+
+
+# -- the rule ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**31), st.integers(1, 120), st.integers(0, 6), st.integers(1, 5), st.floats(0.5, 3.0))
+@example(seed=0, length=120, merge_gap=0, min_duration=1, edge=1.0)
+def test_events_equal_those_of_the_slow_twin(seed, length, merge_gap, min_duration, edge):
+    rows, *others = random_rows(seed, length)
+    shape = {"base": 0.1, "edge": edge, "merge_gap": merge_gap, "min_duration": min_duration}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "REPEAT_ROWS", -(10**9))
+        found = push_all(EventStage(**shape), (rows, *others), []).listed
+    expected = slow_events(rows, *others, **shape)
+    assert [(one.rows, one.peak, one.peak_score) for one in found] == [
+        (one.rows, one.peak, one.peak_score) for one in expected
+    ]
+    for one, slow in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.attribution, slow.attribution)
+
+
+def test_an_event_opens_over_the_level_and_closes_under_a_lower_one():
+    assert rows_of(find([0, 1.5, 1.5, 0])) == [], "never over the level"
+    assert rows_of(find([0, 3, 1.5, 1.5, 3, 0])) == [(1, 5)]
+    assert rows_of(find([0, 3, 0.9, 0.9, 30, 0])) == [(1, 2), (4, 5)], "0.9 is under the closing level"
+
+
+def test_a_row_on_the_level_is_not_over_it():
+    assert rows_of(find([0, LEVEL, 0])) == []
+
+
+def test_a_pause_of_the_merge_gap_is_part_of_the_event_and_a_longer_one_ends_it():
+    scores = [0, 3, 0, 0, 30, 0, 0]
+    assert rows_of(find(scores, merge_gap=1)) == [(1, 2), (4, 5)]
+    assert rows_of(find(scores, merge_gap=2)) == [(1, 5)]
+
+
+def test_an_event_that_closes_needs_a_new_rise_to_open_again():
+    scores = [3, 0, 0, 1.5, 1.5, 0]
+    assert rows_of(find(scores, merge_gap=1)) == [(0, 1)]
+    assert rows_of(find(scores, merge_gap=2)) == [(0, 5)]
+
+
+def test_edges_lie_where_local_scores_are_unusual():
+    smeared = [0, 1.5, 2.5, 4, 5, 4, 2.5, 1.5, 0]
+    assert rows_of(find(smeared)) == [(1, 8)], "the score is its own local score"
+    assert rows_of(find(smeared, local=[0, 0, 0, 2, 5, 2, 0, 0, 0])) == [(3, 6)]
+    assert rows_of(find([0, 1.5, 1.5, 1.5, 4, 0], local=[0, 2, 2, 0, 0, 0])) == [(1, 3)], "before the score is over"
+    assert rows_of(find(smeared, local=[9, 0, 0, 0, 0, 0, 0, 0, 9])) == [(2, 7)], "outside of it, they do not count"
+    assert find(smeared, local=[0, 0, 0, 2, 5, 2, 0, 0, 0])[0].peak == 4
 
 
 def test_an_event_shorter_than_the_shortest_is_not_listed():
-    scores = [0, 3, 0, 0, 0, 3, 3, 3, 0]
-    assert [one.rows for one in found_in(scores, min_duration=2)] == [(5, 8)]
-
-
-def test_a_pause_of_up_to_the_gap_lies_inside():
-    scores = [0, 3, 0, 0, 3, 0, 0, 0, 0]
-    assert [one.rows for one in found_in(scores, merge_gap=2)] == [(1, 5)]
-    (one,) = found_in(scores, merge_gap=1)
-    assert (one.rows, one.repeats) == ((1, 2), 1)
+    scores = [0, 3, 0, 0, 3, 3, 3, 0]
+    assert rows_of(find(scores, min_duration=2)) == [(4, 7)]
+    assert rows_of(find(scores, min_duration=4)) == []
+    assert rows_of(find(scores, min_duration=4, merge_gap=2)) == [(1, 7)], "merged first"
 
 
 def test_muted_rows_neither_open_nor_extend_an_event():
-    scores, muted = np.zeros(20), np.zeros(20, dtype=bool)
-    scores[5] = scores[10:13] = 5
-    muted[[5, 12]] = True
-    assert [one.rows for one in found_in(scores, muted=muted)] == [(10, 12)]
+    assert rows_of(find([0, 9, 9, 0], muted=[0, 1, 1, 0])) == []
+    assert rows_of(find([0, 9, 9, 9, 0], muted=[0, 0, 1, 1, 0])) == [(1, 2)]
+    assert rows_of(find([0, 9, 9, 9, 0], muted=[0, 0, 1, 0, 0], merge_gap=1)) == [(1, 4)]
+    found = find([0, 3, 9, 3, 0], muted=[0, 0, 1, 0, 0], merge_gap=1)
+    assert (found[0].peak, found[0].peak_score) == (1, 3.0)
 
 
-def test_edges_lie_where_the_local_score_is_unusual():
-    scores, local = np.zeros(30), np.zeros(30)
-    scores[5:25], local[12:18] = 5, 3
-    assert [one.rows for one in found_in(scores)] == [(5, 25)]
-    assert [one.rows for one in found_in(scores, local=local)] == [(12, 18)]
+def test_an_event_is_dropped_if_a_broken_sensor_explains_most_of_its_rows():
+    scores = [0, 3, 3, 3, 3, 0]
+    assert rows_of(find(scores, explained=[0, 1, 1, 0, 0, 0])) == [(1, 5)]
+    assert rows_of(find(scores, explained=[0, 1, 1, 1, 0, 0])) == []
+    assert rows_of(find(scores, explained=[1, 0, 0, 0, 0, 1])) == [(1, 5)], "rows outside of it do not count"
 
 
-def test_an_event_stays_open_while_the_score_without_adaptation_is_high():
-    scores, unadapted = np.zeros(50), np.zeros(50)
-    scores[5:10], unadapted[5:30] = 5, 5
-    (one,) = found_in(scores, unadapted=unadapted, merge_gap=3)
-    assert one.last == 29
+def test_the_highest_rows_weigh_most_in_the_attribution():
+    shares = np.array([[1, 0]] * 3 + [[0, 1]] * 3, dtype=float)
+    (found,) = find([0, 2.5, 3, 9, 1.5, 0], attribution=shares)
+    assert (found.peak, found.peak_score, found.lead) == (3, 9.0, 1)
+    np.testing.assert_allclose(found.attribution, [0.5 + 1, 7])
 
 
-def test_attribution_is_weighted_by_the_height_over_the_level():
-    shares = np.array([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 3)
-    (one,) = found_in([0, 3, 4, 9, 0, 0], attribution=shares)
-    np.testing.assert_allclose(one.attribution, [3, 7])
-    assert one.lead == 1
+def test_an_event_that_adaptation_got_used_to_stays_open():
+    scores, unadapted = np.zeros(200), np.zeros(200)
+    scores[50:70] = unadapted[50:150] = 5.0
+    assert rows_of(find(scores, unadapted=scores)) == [(50, 70)]
+    assert rows_of(find(scores, unadapted=unadapted, local=unadapted)) == [(50, 150)]
+    assert rows_of(find(np.zeros(200), unadapted=unadapted)) == [], "what adaptation never let rise does not open"
 
 
-def test_like_events_that_follow_are_repeats_unless_they_are_clearly_higher():
-    scores = np.zeros(400)
-    scores[[50, 100, 150, 200]] = [4, 4, 4, 9]
-    first, higher = found_in(scores, merge_gap=5)
-    assert (first.rows, first.repeats) == ((50, 51), 2)
-    assert (higher.rows, higher.repeats) == ((200, 201), 0)
-    shares = np.zeros((400, 2))
-    shares[:120, 0] = shares[120:, 1] = 1
-    assert [one.repeats for one in found_in(scores, attribution=shares)] == [1, 0, 0], "another channel leads"
+def test_scores_that_are_missing_are_over_no_level():
+    assert rows_of(find([0, 3, np.nan, 30, 0])) == [(1, 2), (3, 4)]
+    assert rows_of(find([0, 3, np.nan, 3, 0], merge_gap=1)) == [(1, 4)]
+    assert rows_of(find(np.full(5, np.nan))) == []
 
 
-def test_an_event_that_a_broken_sensor_explains_is_not_listed():
-    scores, explained = np.zeros(40), np.zeros(40, dtype=bool)
-    scores[5:15] = scores[25:35] = 5
-    explained[0:12] = explained[25:29] = True
-    assert [one.rows for one in found_in(scores, explained=explained)] == [(25, 35)]
+def test_no_rows_give_no_events():
+    assert find([]) == []
 
 
-@pytest.fixture
-def _short_regimes(monkeypatch):
-    monkeypatch.setattr(events, "REGIME_ROWS", 40)
-    monkeypatch.setattr(events, "CHECK_EVERY", 10)
+# -- repeats -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("_short_regimes")
-def test_what_lasts_is_a_regime_in_which_only_what_is_new_counts():
-    scores = np.zeros(300)
-    scores[50:250] = 5
-    scores[150:160] = 30
-    regime, inside = sorted(found_in(scores, merge_gap=3), key=lambda one: one.first)
-    assert (regime.kind, regime.rows) == ("regime", (50, 250))
-    assert 90 <= regime.recognised < 110
-    assert (inside.kind, inside.peak) == ("anomaly", 150)
+def peaks_at(*peaks: tuple[int, float], length: int = 10_000) -> np.ndarray:
+    """Make scores of zero with peaks at these rows."""
+    scores = np.zeros(length)
+    for row, height in peaks:
+        scores[row] = height
+    return scores
 
 
-@given(
-    rows=st.lists(st.tuples(heights, heights, heights, st.booleans(), st.booleans()), min_size=1, max_size=80),
-    bounds=st.lists(st.integers(0, 80), max_size=6),
-    merge_gap=st.integers(0, 4),
-    lasting=st.booleans(),
-)
-def test_rows_pushed_in_any_parts_give_the_same_events(rows, bounds, merge_gap, lasting):
-    scores, local, unadapted, muted, explained = (np.array(column) for column in zip(*rows, strict=True))
-    if lasting:  # long enough for a regime
-        scores, unadapted = scores + 3, unadapted + 3
-    settings = {
-        "local": local,
-        "unadapted": np.maximum(scores, unadapted),
-        "attribution": np.column_stack([local, scores]),
-        "muted": muted & ~explained,
-        "explained": explained & muted,
-        "merge_gap": merge_gap,
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events, "REGIME_ROWS", 20)
-        patch.setattr(events, "CHECK_EVERY", 5)
-        whole, parts = found_in(scores, **settings), found_in(scores, **settings, bounds=bounds)
-    assert len(whole) == len(parts)
-    for one, other in zip(whole, parts, strict=True):
-        for field in fields(Finding):
-            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+def test_an_event_like_one_just_before_is_counted_and_not_listed():
+    (found,) = find(peaks_at((100, 5.0), (300, 4.0), (500, 4.5 * REPEAT_PEAK)))
+    assert (found.rows, found.repeats, found.peak_score) == ((100, 101), 2, 5.0)
+
+
+def test_a_clearly_higher_peak_is_listed():
+    found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0 * REPEAT_PEAK + 0.1), (700, 6.0)))
+    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (500, 1)], "the last is like the newest"
+
+
+def test_other_channels_make_another_event():
+    shares = np.zeros((1000, 2))
+    shares[:250, 0] = shares[250:400, 1] = shares[400:, 0] = 1.0
+    found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0), length=1000), attribution=shares)
+    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0)]
+
+
+def test_repeats_reach_further_the_more_there_were():
+    def listed(*pauses):
+        rows = np.cumsum([100, *pauses])
+        return len(find(peaks_at(*((int(row), 5.0) for row in rows), length=20_000)))
+
+    assert listed(REPEAT_ROWS + 1) == 1, "from the end of one to the start of the next"
+    assert listed(REPEAT_ROWS + 2) == 2
+    assert listed(REPEAT_ROWS, 2 * REPEAT_ROWS) == 1
+    assert listed(REPEAT_ROWS, 2 * REPEAT_ROWS + 2) == 2
+    reach = REPEAT_ROWS * (1 + REPEATS_COUNTED)
+    often = [REPEAT_ROWS] * (REPEATS_COUNTED + 3)
+    assert listed(*often, reach) == 1
+    assert listed(*often, reach + 2) == 2
+
+
+# -- regimes -------------------------------------------------------------------------------------------------------
+
+
+def step(length: int = 3000, start: int = 500, stop: int | None = None, height: float = 6.0) -> np.ndarray:
+    """Make scores that are high from `start` to `stop`, with a little noise."""
+    scores = 0.1 * np.random.default_rng(0).random(length)
+    scores[start:stop] += height
+    return scores
+
+
+def test_what_stays_steady_is_a_regime_that_stays_open_to_the_end():
+    (found,) = find(step(), merge_gap=20)
+    assert found.kind == "regime"
+    assert found.rows == (500, 3000)
+    assert 500 + REGIME_ROWS <= found.recognised <= 500 + REGIME_ROWS + CHECK_EVERY
+
+
+def test_a_regime_closes_on_return_to_normal():
+    (found,) = find(step(stop=2000), merge_gap=20)
+    assert (found.kind, found.rows) == ("regime", (500, 2000))
+    found = find(step(length=6000, stop=2000) + step(length=6000, start=2100, stop=2110), merge_gap=20)
+    assert [(one.kind, one.rows) for one in found] == [("regime", (500, 2000)), ("anomaly", (2100, 2110))]
+
+
+def test_what_is_not_steady_for_long_enough_is_no_regime():
+    (found,) = find(step(stop=500 + REGIME_ROWS - 1), merge_gap=100)
+    assert (found.kind, found.rows) == ("anomaly", (500, 500 + REGIME_ROWS - 1))
+    unsteady = step()
+    unsteady[500:] *= np.tile(np.repeat([0.5, 3.0], 30), 42)[:2500]
+    (found,) = find(unsteady, merge_gap=20)
+    assert (found.kind, found.rows) == ("anomaly", (500, 3000))
+
+
+def test_a_regime_that_is_unsteady_at_first_is_recognised_later():
+    scores = step()
+    scores[500:900] *= np.tile(np.repeat([0.4, 4.0], 20), 10)
+    (found,) = find(scores, merge_gap=20)
+    assert found.kind == "regime"
+    assert found.recognised > 900 + REGIME_ROWS // 2
+
+
+def test_an_event_inside_a_regime_is_found():
+    scores = step()
+    scores[2000:2030] += 5.0
+    inside, regime = find(scores, merge_gap=20)
+    assert (regime.kind, regime.rows) == ("regime", (500, 3000))
+    assert (inside.kind, inside.rows) == ("anomaly", (2000, 2030))
+
+
+def test_an_event_inside_a_regime_is_judged_by_what_is_new():
+    scores = step()
+    scores[2000:2030] += 0.8 * LEVEL
+    assert [one.kind for one in find(scores, merge_gap=20)] == ["regime"]
+
+
+def test_adaptation_does_not_end_a_regime():
+    unadapted = step()
+    scores = unadapted.copy()
+    scores[600:] -= 6.0
+    (found,) = find(scores, unadapted=unadapted, local=unadapted, merge_gap=20)
+    assert (found.kind, found.rows) == ("regime", (500, 3000))
+    scores[2000:2030] += 5.0
+    inside, _ = find(scores, unadapted=unadapted, local=unadapted, merge_gap=20)
+    assert inside.rows == (2000, 2030)
+
+
+def test_a_regime_that_rises_slowly_raises_no_event():
+    scores = step()
+    scores[1300:] += np.linspace(0, 6, 1700)
+    assert [one.kind for one in find(scores, merge_gap=20)] == ["regime"]

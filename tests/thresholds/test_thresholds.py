@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import signal, special, stats
 
 from patchad.errors import InputError, UnsupportedError
 from patchad.thresholds import (
@@ -20,8 +20,9 @@ from patchad.thresholds import (
     from_description,
     make_threshold,
 )
-from patchad.thresholds.pareto import fit_pareto
+from patchad.thresholds.pareto import cluster_maxima, fit_pareto
 from patchad.thresholds.pot import PeaksOverThreshold
+from patchad.thresholds.promise import MIN_CLUSTERS, PROMISE_ROWS
 
 
 @pytest.mark.parametrize("shape", [-0.3, -0.1, 0.0, 0.2, 0.6])
@@ -76,10 +77,65 @@ def test_a_few_high_peaks_do_not_put_the_level_out_of_reach():
     assert PeaksOverThreshold().fit(scores).level < 100 * scores.max()
 
 
+def smooth_scores(rows: int, seed: int) -> np.ndarray:
+    """Draw exponentially distributed scores whose correlation falls to a third within 30 rows."""
+    noise = np.random.default_rng(seed).standard_normal(rows + 300)
+    return -special.log_ndtr(-signal.lfilter([np.sqrt(1 - 0.97**2)], [1, -0.97], noise)[300:])
+
+
+@pytest.mark.parametrize("promised", [0.5, 1.0, 3.0, 10.0])
+def test_fresh_scores_keep_the_promise_without_missing_it_by_far(promised):
+    rates = []
+    for seed in range(10):
+        level = Promise(promised).fit(smooth_scores(20_000, seed)).level
+        fresh = smooth_scores(100_000, 100 + seed)
+        clusters = len(cluster_maxima(fresh, level, 60)) if fresh.max() > level else 0
+        rates.append(clusters * PROMISE_ROWS / len(fresh))
+    assert 0.2 * promised <= np.mean(rates) <= 1.15 * promised
+
+
+def test_the_more_false_alarms_are_allowed_the_lower_the_level():
+    scores = smooth_scores(5_000, 0)
+    levels = [Promise(promised).fit(scores).level for promised in (0.01, 0.5, 1, 3, 10, 100, 10_000)]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] > scores.max() > levels[-2] >= levels[-1] == np.quantile(scores, 0.9)
+
+
+def test_a_level_says_whether_enough_clusters_were_measured():
+    often, seldom = np.zeros(5_000), np.zeros(5_000)
+    often[100::100] = seldom[1000::1000] = 1.0
+    measured, extrapolated = Promise().fit(often), Promise().fit(seldom)
+    assert (measured.clusters, measured.basis) == (49, "measured")
+    assert (extrapolated.clusters, extrapolated.basis) == (4, "extrapolated")
+    assert extrapolated.clusters < MIN_CLUSTERS <= measured.clusters
+    assert measured.rows == 5_000
+
+
+def test_nan_separates_blocks():
+    """A rise at the end of one block and another at the start of the next are two, however near they are."""
+    rise = np.r_[np.zeros(500), np.full(20, 5.0)]
+    assert Promise().fit(np.r_[rise, np.nan, rise[::-1]]).clusters == 2
+    assert Promise().fit(np.r_[rise, rise[::-1]]).clusters == 1
+    assert Promise().fit(np.r_[rise, np.nan, rise[::-1]]).rows == 2 * len(rise)
+
+
+@pytest.mark.parametrize("promised", [0, -1, np.nan, np.inf])
+def test_a_promise_is_a_positive_number_of_events(promised):
+    with pytest.raises(InputError, match="false_alarms"):
+        make_threshold("auto", false_alarms=promised)
+
+
+def test_each_rule_takes_the_settings_that_are_its_own():
+    settings = {"risk": 1e-3, "false_alarms": 3.0, "gap": 7}
+    assert make_threshold("auto", **settings) == Promise(3.0, gap=7)
+    assert make_threshold("spot", **settings) == SPOT(risk=1e-3)
+    assert make_threshold("quantile:0.9", **settings) == Quantile(0.9)
+
+
 @settings(max_examples=50)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=80), st.sampled_from(["auto", "spot", "dspot"]))
 def test_a_level_is_finite_for_any_scores(scores, name):
-    threshold = make_threshold(name, risk=1e-4).fit(np.array(scores))
+    threshold = make_threshold(name, risk=1e-4, false_alarms=1.0, gap=10).fit(np.array(scores))
     assert np.isfinite(threshold.level)
     assert np.isfinite(threshold.levels(np.array([*scores, np.nan]))).all()
 
@@ -140,10 +196,12 @@ def test_dspot_follows_a_drift_and_still_sees_a_spike_that_spot_has_learned_to_a
     assert drifting[2900] < spot[2900]
 
 
-def test_constant_scores_alarm_on_nothing_but_more():
-    level = PeaksOverThreshold().fit(np.full(100, 2.0)).level
-    assert level == pytest.approx(2.0)
-    assert not level < 2.0
+@pytest.mark.parametrize("name", ["auto", "spot", "dspot"])
+def test_constant_scores_alarm_on_nothing_but_more(name):
+    scores = np.full(100, 2.0)
+    level = make_threshold(name).fit(scores).levels(scores)
+    np.testing.assert_allclose(level, 2.0)
+    assert not (scores > level).any()
 
 
 @pytest.mark.parametrize("name", ["auto", "spot", "dspot", "quantile:0.99", "sigma:3", "mad:5", "ratio:1", 2.5, "2.5"])
@@ -164,25 +222,6 @@ def test_unknown_names_are_refused(name):
 def test_risk_is_a_share(risk):
     with pytest.raises(InputError, match="risk"):
         make_threshold("spot", risk=risk)
-
-
-@pytest.mark.parametrize("count", [0, -1, np.inf, np.nan])
-def test_false_alarms_are_a_positive_number(count):
-    with pytest.raises(InputError, match="false_alarms"):
-        make_threshold("auto", false_alarms=count)
-
-
-def test_fewer_false_alarms_mean_a_higher_level():
-    scores = np.random.default_rng(0).exponential(size=5000)
-    levels = [Promise(rate, gap=10).fit(scores).level for rate in (100.0, 10.0, 1.0, 0.1)]
-    assert levels == sorted(set(levels))
-
-
-def test_blocks_that_do_not_follow_each_other_share_no_cluster():
-    block = np.zeros(100)
-    block[[0, -1]] = 9.0
-    assert Promise(gap=20).fit(np.concatenate([block, block])).clusters == 3
-    assert Promise(gap=20).fit(np.concatenate([block, np.full(30, np.nan), block])).clusters == 4
 
 
 def test_a_custom_threshold_can_be_used_but_not_saved():

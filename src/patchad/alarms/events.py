@@ -9,7 +9,6 @@ before it is a repeat, counted on the first of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -115,8 +114,8 @@ class EventStage:
         self._seen = 0
         self._run: int | None = None
         """First row of the run over the closing level that lasts until now."""
-        self._run_edge: int | None = None
-        """First unusual row of that run."""
+        self._run_edges: tuple[int, int] | None = None
+        """First and last unusual row of that run."""
         self._open: Finding | None = None
         self._regime: Finding | None = None
         self._offset = 0.0
@@ -137,13 +136,14 @@ class EventStage:
         row = 0
         while row < len(rows):
             if self._open is None and self._regime is None:
-                row = chunk.next_active(row)
+                active = chunk.next_active(row)
+                if active > row:
+                    self._run = self._run_edges = None
+                row = active
                 if row == len(rows):
                     break
             self._step(chunk, row)
             row += 1
-        if not chunk.active[-1]:
-            self._run = self._run_edge = None
         self._seen += len(rows)
         self._recent = chunk.history[-REGIME_ROWS:].copy()
 
@@ -156,13 +156,12 @@ class EventStage:
 
     def _step(self, chunk: _Chunk, row: int) -> None:
         now = self._seen + row
-        active = chunk.is_active(row, self._offset)
-        if not active or (row > 0 and not chunk.is_active(row - 1, self._offset)):
-            self._run = self._run_edge = None
-        if active:
+        if chunk.is_active(row, self._offset):
             self._run = now if self._run is None else self._run
-            if chunk.unusual[row] and self._run_edge is None and self._regime is None:
-                self._run_edge = now
+            if chunk.unusual[row] and self._regime is None:
+                self._run_edges = (self._run_edges[0] if self._run_edges else now, now)
+        else:
+            self._run = self._run_edges = None
         if self._open is None and chunk.is_over(row, self._offset):
             self._open = self._opened(chunk, row, now)
         if self._open is not None:
@@ -183,8 +182,7 @@ class EventStage:
     def _opened(self, chunk: _Chunk, row: int, now: int) -> Finding:
         attribution = None if chunk.attribution is None else np.zeros(chunk.attribution.shape[1])
         first = now if self._run is None else self._run
-        edges = None if self._run_edge is None else (self._run_edge, self._run_edge)
-        return Finding(first, now, float(chunk.levels[row]), now, attribution, edges=edges)
+        return Finding(first, now, float(chunk.levels[row]), now, attribution, edges=self._run_edges)
 
     def _extend(self, found: Finding, chunk: _Chunk, row: int, now: int) -> None:
         """Update the open event with a row, and close it or call it a regime where that is due."""
@@ -204,10 +202,10 @@ class EventStage:
         if now - found.last > self._gap:
             self._close(found)
             self._open = None
-        elif self._regime is None and _is_due(now - found.first) and chunk.is_steady(row):
+        elif self._regime is None and found.last == now and _is_due(now - found.first) and chunk.is_steady(row):
             found.kind, found.recognised = "regime", now
             self._regime, self._open, self._offset = found, None, chunk.height(row)
-            self._run = self._run_edge = None
+            self._run = self._run_edges = None
 
     def _close(self, found: Finding) -> None:
         """List an event, or count it as a repeat."""
@@ -287,10 +285,3 @@ class _Chunk:
     def _last(self, row: int) -> FloatArray:
         stop = self._before + row + 1
         return self.history[max(stop - REGIME_ROWS, 0) : stop]
-
-
-def covered(findings: list[Finding], length: int) -> Iterator[slice]:
-    """List the rows that alarm: those of each event; of a regime, those before it was recognised."""
-    for found in findings:
-        start, stop = found.rows
-        yield slice(start, min(found.recognised if found.recognised is not None else stop, length))

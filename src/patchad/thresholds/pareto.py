@@ -9,7 +9,7 @@ from patchad.data.table import FloatArray
 
 
 def cluster_maxima(scores: FloatArray, start: float, apart: int) -> FloatArray:
-    """Return the highest score of each cluster over a start; clusters are more than `apart` rows apart.
+    """Return the highest score of each cluster over a start; clusters are more than `apart` rows, or a NaN, apart.
 
     Examples
     --------
@@ -18,8 +18,9 @@ def cluster_maxima(scores: FloatArray, start: float, apart: int) -> FloatArray:
     """
     over = np.flatnonzero(scores > start)
     if len(over) == 0:
-        return np.array([scores.max()])
-    first = np.concatenate([[0], np.flatnonzero(np.diff(over) > apart) + 1])
+        return np.array([np.nanmax(scores)])
+    blocks = np.cumsum(np.isnan(scores))[over]
+    first = np.concatenate([[0], np.flatnonzero((np.diff(over) > apart) | (np.diff(blocks) > 0)) + 1])
     return np.maximum.reduceat(scores[over], first)
 
 
