@@ -114,7 +114,7 @@ class SensorStage:
         self._seen += len(values)
 
     def flush(self) -> list[SensorFinding]:
-        """End the series; return what was found, channels of one kind that overlap in time as one."""
+        """End the series; return what was found; what is of one kind and overlaps, or nearly does, is one."""
         for kind, since in self._since.items():
             for channel in np.flatnonzero(since >= 0):
                 self._end(kind, int(channel), int(since[channel]), self._seen, self._limit(kind, int(channel)))
@@ -142,7 +142,7 @@ class SensorStage:
 
 
 def _merged(found: Sequence[SensorFinding]) -> Iterator[SensorFinding]:
-    """Join findings of one kind that overlap."""
+    """Join findings of one kind that overlap, or lie at most `MORE_ROWS` apart."""
     for kind in ("stuck", "missing", "range"):
         own = sorted((one for one in found if one.kind == kind), key=lambda one: one.start)
         together: SensorFinding | None = None
