@@ -222,7 +222,7 @@ def measure(case: Case, rate: dict[str, float], seconds: float, *, compiled: boo
 def table(results: list[dict[str, object]]) -> str:
     """Format the results as Markdown."""
     columns = (
-        "preset | channels | parameters | training: plain | ours | ratio | of the floor | scoring 128 at once: plain "
+        "preset | channels | parameters | training: plain | ours | ratio | of the floor | scoring, batch 128: plain "
         "| ours | ratio | of the floor | scoring many: plain | ours | ratio | rows/s | one window, ms: plain | ours"
     )
     lines = [f"| {columns} |", "|" + " --- |" * (columns.count("|") + 1)]

@@ -82,8 +82,8 @@ def check_single(shape: tuple[int, ...], axis: int, activation: str, more: int) 
     modules = weights(axis, shape, more)
     single = [copy.deepcopy(part).float() for part in modules]
     # Neighbours differ, so that no norm divides by almost zero, which is ill-conditioned in any precision.
-    apart = (6 * (torch.arange(shape[axis]) % 2)).view([-1 if dim == axis else 1 for dim in range(4)])
-    x = (torch.randn(shape) + apart).requires_grad_()
+    offset = (6 * (torch.arange(shape[axis]) % 2)).view([-1 if dim == axis else 1 for dim in range(4)])
+    x = (torch.randn(shape) + offset).requires_grad_()
     exact_x = x.detach().double().requires_grad_()
     exact, found = plain(exact_x, axis, modules, activation), mixed(x, axis, single, activation)
     as_good_as_single(found, exact.detach())

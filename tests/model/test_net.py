@@ -115,9 +115,9 @@ def test_views_share_channel_and_mixrep_mixers_but_not_inter_and_intra():
     layer = net().scales[0].layers[0]
     assert layer.channel_inter is layer.channel_intra
     assert layer.inter is not layer.intra
-    apart = net(share_channel_mixer=False)
-    assert apart.scales[0].layers[0].channel_inter is not apart.scales[0].layers[0].channel_intra
-    assert size(apart) > size(net())
+    separate = net(share_channel_mixer=False)
+    assert separate.scales[0].layers[0].channel_inter is not separate.scales[0].layers[0].channel_intra
+    assert size(separate) > size(net())
 
 
 @pytest.mark.parametrize("switch", ["channel_mixer", "mixrep_mixer", "projection"])

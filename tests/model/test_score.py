@@ -22,7 +22,7 @@ cuts = st.lists(st.integers(0, 60), max_size=6)
 
 def rule_of(columns: np.ndarray, kind: str = "fused", adapt: int = 0) -> ScoreRule:
     relations = Relations.fit(np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32))
-    return ScoreRule(kind, (Discrepancy("kl", 1), Residual()), relations, adapt).with_scale(columns)
+    return ScoreRule(kind, (Discrepancy("kl", 1), Residual()), relations, adapt).with_scale(Scored(columns))
 
 
 def fused(rule: ScoreRule, columns: np.ndarray, bounds: tuple[int, ...] = ()) -> np.ndarray:

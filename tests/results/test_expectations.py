@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -37,7 +38,7 @@ def slow_expectation(detector, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def with_hop(detector, hop: int):
     """Return the detector with another hop; it shares all else."""
     other = copy.copy(detector)
-    other.hop_ = hop
+    other.hop = other.hop_ = hop
     return other
 
 
@@ -60,6 +61,45 @@ def test_every_row_of_a_segment_of_at_least_a_window_has_an_expectation(fitted, 
     for found in with_hop(fitted, hop)._expected_rows(series, shown):
         assert found.shape == (shown.stop - shown.start, 3)
         assert np.isfinite(found).all()
+
+
+def with_gap(values: np.ndarray, gap: int, minutes: int = 60) -> pd.DataFrame:
+    """Return a frame with a row a minute, and a gap before row `gap`."""
+    minute = np.arange(len(values)) + minutes * (np.arange(len(values)) >= gap)
+    return pd.DataFrame(values, index=minute.astype("datetime64[m]"))
+
+
+@pytest.mark.parametrize(("fold", "hop"), [("mean", 5), ("newest", 1), ("newest", 7), ("mean", 30)])
+@pytest.mark.parametrize(("gap", "fault"), [(401, 571), (401, 405), (401, 396), (401, 3), (401, 590), (40, 45)])
+def test_margins_of_an_event_may_reach_over_a_gap_and_over_both_ends(fitted, fold, hop, gap, fault):
+    detector = with_hop(fitted, hop).set_params(fold=fold)
+    values = waves(600, seed=3)
+    values[fault : fault + 8] += 3
+    found = detector.detect(with_gap(values, gap))
+    assert any(event.start < fault + 30 and event.stop > fault for event in found.events)
+    assert found.expected
+    for one in found.expected:
+        assert np.isfinite(one.values).all()
+        assert np.isfinite(one.reach).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    length=st.integers(70, 200),
+    gap=st.integers(30, 199),
+    fault=st.integers(0, 199),
+    rows=st.integers(1, 40),
+    hop=st.sampled_from([1, 7, 30]),
+    fold=st.sampled_from(["newest", "mean"]),
+)
+def test_detect_succeeds_wherever_gap_and_fault_are(fitted, length, gap, fault, rows, hop, fold):
+    detector = with_hop(fitted, hop).set_params(fold=fold)
+    values = waves(length, seed=3)
+    values[fault : fault + rows, 1] += 4
+    found = detector.detect(with_gap(values, gap))
+    short = min(gap, length - gap) < 30 and gap < length  # a segment shorter than the window has no expectation
+    for one in found.expected:
+        assert short or np.isfinite(one.values).all()
 
 
 def test_a_segment_shorter_than_the_window_has_no_expectation(fitted):

@@ -3,8 +3,8 @@
 An event opens over the level and closes once the score has stayed under a lower one for `merge_gap` rows. Its edges lie
 where the data changes: at the first and last row that even the least strange window finds unusual. What lasts stays: an
 event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS` steady rows it is a
-regime, whose further rows no longer alarm and in which new events are judged by what is new. An event like those just
-before it is a repeat, counted on the first of them.
+regime, whose further rows no longer alarm and in which new events are judged by what is new. A third event like the two
+just before it is a repeat, counted on the first of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ CHECK_EVERY = 50
 """Rows between two checks whether an open event is steady."""
 EXPLAINED = 0.5
 """Share of its rows from which on a broken sensor explains an event."""
-REPEAT_ROWS = 600
+REPEATS_AFTER = 2
+"""Like events that are listed; those after them are repeats."""
+REPEAT_ROWS = 1000
 """Rows after an event in which one like it is a repeat; as many more for each repeat before it."""
 REPEATS_COUNTED = 4
 """Repeats that count for that, at most."""
@@ -212,22 +214,27 @@ class EventStage:
         start, stop = found.rows
         if stop - start < self._shortest or found.explained > EXPLAINED * found.active:
             return
-        for other in reversed(self.listed):
-            reach = REPEAT_ROWS * (1 + min(other.repeats, REPEATS_COUNTED))
-            if start - other.latest <= reach and _is_repeat(found, other):
-                other.repeats += 1
-                other.latest = stop
-                other.peaks = [*other.peaks[-19:], found.peak_score]
-                return
-        found.peaks, found.latest = [found.peak_score], stop
-        self.listed.append(found)
+        alike = [other for other in self.listed if start - other.latest <= _reach(other) and _is_alike(found, other)]
+        for other in alike:
+            other.latest = stop
+        if len(alike) >= REPEATS_AFTER:
+            alike[0].repeats += 1
+            alike[0].peaks = [*alike[0].peaks[-19:], found.peak_score]
+        else:
+            found.peaks, found.latest = [found.peak_score], stop
+            self.listed.append(found)
 
 
 def _is_due(age: int) -> bool:
     return age >= REGIME_ROWS and age % CHECK_EVERY == 0
 
 
-def _is_repeat(found: Finding, other: Finding) -> bool:
+def _reach(other: Finding) -> int:
+    """Return the rows in which an event like this one is a repeat."""
+    return REPEAT_ROWS * (1 + min(other.repeats, REPEATS_COUNTED))
+
+
+def _is_alike(found: Finding, other: Finding) -> bool:
     """Return whether an event is like an earlier one: the same channel leads, and its peak is not clearly higher."""
     alike = other.lead == found.lead and found.kind == other.kind == "anomaly"
     return alike and found.peak_score <= REPEAT_PEAK * float(np.median(other.peaks))

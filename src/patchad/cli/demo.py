@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchad.data.files import write_whole
 from patchad.data.table import Table
-from patchad.datasets.plant import CYCLE, FAULTS, Fault, PlantRun, simulate_plant
+from patchad.datasets.plant import FAULTS, Fault, PlantRun, simulate_plant
 from patchad.detectors.patchad import PatchAD
 from patchad.report.page import Chapter, render_page
 from patchad.report.truth import counts_for
@@ -47,8 +47,7 @@ def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstra
     train = simulate_plant(TRAIN_ROWS, seed=seed)
     kinds = tuple(FAULTS) * 2
     run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
-    # Alarms within one pumping cycle are one event, so that a fault is one card of the report, not several.
-    detector = PatchAD(merge_gap=CYCLE, random_state=seed, verbose=verbose).fit(_table(train))
+    detector = PatchAD(random_state=seed, verbose=verbose).fit(_table(train))
     detection = detector.detect(_table(run))
     outcomes, false_events = match_faults(run.faults, detection.events)
     report = out / "report.html"

@@ -20,13 +20,14 @@ from typer.core import TyperCommand
 from patchad import __version__
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
+from patchad.cli.output import blamed, events_json, print_events, scores_csv
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
 
 if TYPE_CHECKING:
     from patchad.data.table import BoolArray, FloatArray, Table
     from patchad.detectors.base import Detector
     from patchad.report.page import Chapter
-    from patchad.results.detection import Detection, Event
+    from patchad.results.detection import Detection
 
 app = typer.Typer(
     help="Time-series anomaly detection: fit on normal data, detect events, name the sensors to blame.",
@@ -90,10 +91,10 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Pat
     result = demonstrate(out, verbose=True)
     print(f"{'fault':<18} {'in channel':<14} {'at':<17} {'found':<7} {'blamed, most first'}")
     for outcome in result.outcomes:
-        blamed = "" if outcome.event is None else _blamed(outcome.event)
+        guilty = "" if outcome.event is None else blamed(outcome.event)
         found = "missed" if outcome.event is None else "yes"
         at = str(result.run.times[outcome.fault.start])[:16].replace("T", " ")
-        print(f"{outcome.fault.kind:<18} {outcome.fault.channel:<14} {at:<17} {found:<7} {blamed}".rstrip())
+        print(f"{outcome.fault.kind:<18} {outcome.fault.channel:<14} {at:<17} {found:<7} {guilty}".rstrip())
     found_count = sum(outcome.event is not None for outcome in result.outcomes)
     first_three = sum(outcome.rank is not None and outcome.rank <= 3 for outcome in result.outcomes)
     print(
@@ -142,6 +143,13 @@ def detect(
     data: Data,
     time: Time = None,
     threshold: Annotated[str | None, typer.Option()] = None,
+    false_alarms: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Expected false events per 10,000 normal rows, or in a time, as 2/week."),
+    ] = None,
+    merge_gap: Annotated[int | None, typer.Option(help="Longest pause inside an event, in rows.")] = None,
+    min_duration: Annotated[int | None, typer.Option(help="Shortest event, in rows.")] = None,
+    join: Annotated[bool, typer.Option(help="Take files that follow each other in time as one series.")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the scores to this csv file.")] = None,
     events: Annotated[Path | None, typer.Option(help="Write the events to this json file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
@@ -155,25 +163,29 @@ def detect(
     from patchad.data.files import write_whole
     from patchad.detectors.registry import load
     from patchad.report.page import Chapter, render_page
+    from patchad.thresholds.promise import parse_rate
 
+    tables = _read(data, time, "test", join=join)
     detector = load(model)
-    if threshold is not None:
-        detector.set_threshold(threshold)
+    shape = {"merge_gap": merge_gap, "min_duration": min_duration}
+    detector.set_params(**{name: value for name, value in shape.items() if value is not None})
+    if false_alarms is not None:
+        detector.false_alarms = parse_rate(false_alarms, [table.index for _, table in tables])
+    detector.set_threshold(detector.threshold if threshold is None else threshold)
     found: list[Chapter] = []
-    for name, table in _read(data, time, "test"):
+    for name, table in tables:
         channels, truth = (table, None) if labels is None else table.without(labels)
         detection = _detect(detector, name, channels)
         found.append(Chapter.of(name, detection, truth))
     contents: dict[Path, bytes] = {}
     if output is not None:
-        contents[output] = _scores_csv(found)
+        contents[output] = scores_csv(found)
     if events is not None:
-        listing = [{"series": one.name} | event.to_dict() for one in found for event in one.detection.events]
-        contents[events] = json.dumps(listing, indent=1).encode()
+        contents[events] = events_json(found)
     if report is not None:
         contents[report] = render_page(found)
     write_whole(contents)
-    _print_events(found)
+    print_events(found)
     for one in found:
         for note in one.detection.notes:
             _notify(f"note: {one.name}: {note}")
@@ -216,7 +228,7 @@ def inspect(model: Model) -> None:
         "n parameters": header["n_parameters"],
         **{name.replace("_", " "): getattr(detector, f"{name}_") for name in SHAPE if hasattr(detector, f"{name}_")},
         "delay": f"{detector.delay} rows",
-        "threshold": f"{header['parameters']['threshold']}, level {header['level']:.6g}",
+        "threshold": _level(detector),
         "train scores": f"{len(detector.train_scores_):,} kept, {held_out:,} of them held out",
         "settings": _settings(detector),
         "notes": "; ".join(header["notes"]) or "none",
@@ -287,10 +299,27 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _read(paths: Sequence[Path], time: str | None, part: str) -> list[tuple[str, Table]]:
+def _read(paths: Sequence[Path], time: str | None, part: str, *, join: bool = False) -> list[tuple[str, Table]]:
+    from patchad.data.joining import join_tables
     from patchad.data.readers import find_files, read_table
 
-    return [(name, read_table(path, time=time, part=part)) for name, path in find_files(paths)]
+    tables = [(name, read_table(path, time=time, part=part)) for name, path in find_files(paths)]
+    joined = join_tables(tables) if join else tables
+    if len(joined) < len(tables):
+        _notify(f"note: {len(tables)} files follow each other in time and are read as {len(joined)} series; --no-join")
+    return joined
+
+
+def _level(detector: Detector) -> str:
+    """Describe the level, and for a promised rate what it rests on."""
+    from patchad.thresholds import Promise
+
+    fitted, name = detector.threshold_, detector.threshold
+    text = f"{name}, level {fitted.level:.6g}"
+    if isinstance(fitted, Promise):
+        promise = f"{fitted.false_alarms:g} false events per 10,000 rows"
+        text += f" ({promise}; {fitted.basis}, from {fitted.clusters} clusters in {fitted.rows:,} held-out rows)"
+    return text
 
 
 def _detect(detector: Detector, name: str, table: Table) -> Detection:
@@ -299,10 +328,6 @@ def _detect(detector: Detector, name: str, table: Table) -> Detection:
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     return found
-
-
-def _blamed(event: Event) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:3])
 
 
 def _mask(column: FloatArray) -> FloatArray | BoolArray:
@@ -319,37 +344,3 @@ def _settings(detector: Detector) -> str:
     defaults = type(detector)().get_params()
     changed = {name: value for name, value in detector.get_params().items() if value != defaults[name]}
     return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"
-
-
-def _print_events(found: Sequence[Chapter]) -> None:
-    from patchad.results.detection import time_text
-
-    rows = [("series", "start", "stop", "time", "severity", "blamed, most first")]
-    for one in found:
-        for event in one.detection.events:
-            when = "" if event.start_time is None else str(time_text(event.start_time))
-            rows.append((one.name, str(event.start), str(event.stop), when, f"{event.severity:.0f}", _blamed(event)))
-    if len(rows) == 1:
-        return
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _scores_csv(found: Sequence[Chapter]) -> bytes:
-    import pandas as pd
-
-    frames = [
-        pd.DataFrame(
-            {
-                "series": one.name,
-                "row": range(len(one.detection.scores)),
-                "time": None if one.detection.index is None else one.detection.index,
-                "score": one.detection.scores,
-                "level": one.detection.levels,
-                "alarm": one.detection.alarms.astype(int),
-            }
-        )
-        for one in found
-    ]
-    return str(pd.concat(frames).to_csv(index=False)).encode()

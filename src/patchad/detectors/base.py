@@ -13,20 +13,20 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from patchad.alarms.rules import AlarmRules, Segment, Shape, find_events
-from patchad.data.parameters import check_types, fits
+from patchad.data.holdout import held_out_blocks
+from patchad.data.parameters import check_types
 from patchad.data.series import Missing, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.data.stages import Scored, Stage
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
-from patchad.detectors import checkpoint
+from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
-from patchad.errors import InputError, ModelFileError, UnsupportedError, listed
+from patchad.errors import InputError, listed
 from patchad.results.detection import Detection
 from patchad.results.expectations import expectations
 from patchad.thresholds.base import Threshold
-from patchad.thresholds.registry import describe, from_description, make_threshold
+from patchad.thresholds.registry import make_threshold
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +34,8 @@ MIN_ROWS = 32
 """Rows of train below which nothing can be learned."""
 CHUNK_ROWS = 65_536
 """Rows that a batch call pushes through the stages at once."""
-_HEADER = {
-    "channels": tuple[str, ...],
-    "named": bool,
-    "notes": tuple[str, ...],
-    "held_out": tuple[tuple[int, ...], ...],
-}
-"""Types of what every model file has in its header."""
 MIN_MERGE_GAP = 10
 """Shortest pause that ends an event, unless one is chosen."""
-HELD_OUT_BLOCKS = 5
-"""Most blocks of a series that are held out."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -221,63 +212,14 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file that holds everything; `patchad.load` reads it."""
         check_is_fitted(self, "threshold_")
-        state = State({"train_scores": self.train_scores_, "initial": self.initial_})
-        for name, kind in self._learned().items():
-            value = getattr(self, name)
-            state.put(name, np.asarray(value) if kind is np.ndarray else value)
-        parameters = self.get_params(deep=False)
-        if isinstance(self.threshold, Threshold):
-            parameters["threshold"] = describe(self.threshold)
-        if not isinstance(parameters.get("random_state"), int | None):
-            parameters["random_state"] = None  # a generator's state is of no use to a fitted detector
-        header = {
-            "detector": type(self).name,
-            "parameters": parameters,
-            "channels": list(self.channels_),
-            "named": self.named_,
-            "held_out": self.held_out_,
-            "level": self.threshold_.level,
-            "notes": list(self.fit_notes_),
-            "n_parameters": self.n_parameters_,
-            "learned": state.facts,
-        }
-        checkpoint.write(Path(path), header, state.arrays)
-        return Path(path)
+        return save_detector(self, Path(path))
 
-    @classmethod
-    def _from_file(cls, header: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """Make a fitted detector from what `save` wrote."""
-        parameters: dict[str, Any] = {
-            name: tuple(v) if isinstance(v, list) else v for name, v in header["parameters"].items()
-        }
-        if isinstance(parameters["threshold"], dict):
-            parameters["threshold"] = from_description(parameters["threshold"])
-        detector = cls(**parameters)
-        detector._check_parameters()
-        for name, kind in _HEADER.items():
-            if not fits(header[name], kind):
-                raise ModelFileError(f"{name}={header[name]!r} does not fit")
-        state = State(arrays, header["learned"])
-        detector._set_channels(tuple(header["channels"]), named=header["named"])
-        detector.initial_ = state.take("initial", np.ndarray)
-        if detector.initial_.shape != (max(len(detector.channels_), 1),):
-            raise ModelFileError(f"{len(detector.channels_)} channels have {detector.initial_.size} initial values")
-        detector.fit_notes_ = tuple(header["notes"])
-        detector._set_scores(state.take("train_scores", np.ndarray), header["held_out"])
-        for name, kind in detector._learned().items():
-            if kind is not nn.Module:
-                setattr(detector, name, state.take(name, kind))
-        detector._rebuild(state)
-        detector._try_out()
-        return detector.set_threshold(detector.threshold)
+    def set_false_alarms(self, false_alarms: float) -> Self:
+        """Change the promised number of false events per 10,000 normal rows without another fit."""
+        self.false_alarms = false_alarms
+        return self.set_threshold(self.threshold)
 
     # -- inside ----------------------------------------------------------------------------------------------------
-
-    def _try_out(self) -> None:
-        """Score one row, so that a file whose arrays do not fit each other is refused when it is loaded."""
-        found = Scored.join(list(self._scored(self.initial_[None], explain=True)))
-        if found.scores.shape != (1,) or not np.isfinite(found.scores).all():
-            raise ModelFileError("its arrays do not fit each other")
 
     def _check_parameters(self) -> None:
         check_types(self.get_params(deep=False), type(self))
@@ -289,17 +231,6 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"calibration={self.calibration} is out of range; it is a share of train from 0 to under 1"
             )
-
-    @classmethod
-    def _learned(cls) -> dict[str, Any]:
-        """Collect what a model file holds from this class and its bases."""
-        found: dict[str, Any] = {}
-        for base in reversed(cls.__mro__):
-            own = vars(base).get("learned", {})
-            if own is None:
-                raise UnsupportedError(f"{cls.__name__} cannot be saved: its state is not made of arrays")
-            found |= own
-        return found
 
     def _learn_channels(self, table: Table) -> None:
         width = table.values.shape[1]
@@ -455,29 +386,3 @@ def _shares(attribution: FloatArray) -> FloatArray:
     total = attribution.sum(axis=1, keepdims=True)
     np.divide(attribution, total, out=attribution, where=total > 0)
     return attribution
-
-
-def held_out_blocks(length: int, share: float, window: int) -> list[slice]:
-    """Choose the rows of a series to hold out: the last share of each of several equal parts.
-
-    A block has at least three windows, so a short series has one, at its end.
-
-    Examples
-    --------
-    >>> held_out_blocks(1000, 0.2, 10)
-    [slice(160, 200, None), slice(360, 400, None), slice(560, 600, None), slice(760, 800, None), slice(960, 1000, None)]
-    >>> held_out_blocks(100, 0.2, 10)
-    [slice(80, 100, None)]
-    """
-    count = int(np.clip(share * length // (3 * window), 1, HELD_OUT_BLOCKS))
-    ends = [round(length * (number + 1) / count) for number in range(count)]
-    return [slice(end - round(length / count * share), end) for end in ends if share > 0]
-
-
-def known_parts(train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> list[FloatArray]:
-    """Cut the held-out rows out of each series; return what is left, in pieces."""
-    parts = []
-    for series, blocks in zip(train, held_out, strict=True):
-        edges = [0, *(edge for block in blocks for edge in (block.start, block.stop)), len(series)]
-        parts += [series.values[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True) if b > a]
-    return parts

@@ -10,6 +10,7 @@ from patchad.detectors import checkpoint
 from patchad.detectors.base import Detector
 from patchad.detectors.baselines import BASELINES
 from patchad.detectors.patchad import PatchAD
+from patchad.detectors.saving import restore_detector
 from patchad.errors import InputError, ModelFileError, listed
 
 Backend = Literal["torch", "onnx"]
@@ -60,7 +61,7 @@ def _load(path: str | Path) -> Detector:
     if name not in DETECTORS:
         raise ModelFileError(f"{str(path)!r} holds a detector {name!r} that is not known here; upgrade patchad")
     try:
-        return DETECTORS[name]._from_file(header, arrays)  # noqa: SLF001 - our own
+        return restore_detector(DETECTORS[name], header, arrays)
     except InputError as error:  # a parameter that is wrong, or a device that is not here
         raise ModelFileError(f"{str(path)!r} cannot be used: {error}") from error
     except _BROKEN as error:

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from patchad.data.holdout import known_parts
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.stages import Immediate, Scored, Stage
 from patchad.data.table import FloatArray
-from patchad.detectors.base import Detector, known_parts
+from patchad.detectors.base import Detector
 
 CHUNK_ROWS = 10_000
 """Rows that are scaled and scored together."""

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from patchad.data.holdout import known_parts
 from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.stages import Chain, Map, Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
 from patchad.data.windows import Block, Fold, WindowSampler, WindowStage, views
-from patchad.detectors.base import CHUNK_ROWS, Detector, known_parts
+from patchad.detectors.base import CHUNK_ROWS, Detector
 from patchad.errors import InputError
 
 STORED_WINDOWS = 20_000

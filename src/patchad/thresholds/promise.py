@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
 from patchad.thresholds.base import Threshold, finite, require
@@ -96,3 +98,41 @@ def _excess(mean: FloatArray, shape: float, ratio: FloatArray) -> FloatArray:
     if shape < 1e-8:
         return np.asarray(-mean * np.log(ratio))
     return np.asarray(mean * (1 - shape) / shape * (ratio**-shape - 1))
+
+
+PERIODS = {"hour": 3_600.0, "day": 86_400.0, "week": 604_800.0, "month": 2_629_800.0, "year": 31_557_600.0}
+"""Seconds of the periods that a rate can be given in."""
+
+
+def parse_rate(text: str, indexes: Sequence[NDArray[np.generic] | None]) -> float:
+    """Read a rate of false events: a number per 10,000 rows, or a number in a period of time.
+
+    Parameters
+    ----------
+    text
+        As in `1.5` or `2/week`.
+    indexes
+        Times of the data, whose usual step turns a period into rows.
+
+    Examples
+    --------
+    >>> minutes = np.arange(100).astype("datetime64[m]")
+    >>> parse_rate("3", []), round(parse_rate("2/week", [minutes]), 3)
+    (3.0, 1.984)
+    """
+    number, slash, period = text.partition("/")
+    try:
+        rate = float(number)
+    except ValueError:
+        rate = np.nan
+    require(
+        np.isfinite(rate) and rate > 0 and (not slash or period in PERIODS),
+        f"false alarms {text!r} cannot be read; give a number over 0 per 10,000 rows, or one in a period, as 2/week "
+        f"({', '.join(PERIODS)})",
+    )
+    if not slash:
+        return rate
+    steps = [np.diff(index) for index in indexes if index is not None and index.dtype.kind in "mM" and len(index) > 1]
+    require(len(steps) > 0, f"false alarms {text!r} need times, and the data has none; give a number per 10,000 rows")
+    seconds = float(np.median(np.concatenate(steps).astype("timedelta64[ns]").astype(np.int64))) / 1e9
+    return rate * PROMISE_ROWS * seconds / PERIODS[period]

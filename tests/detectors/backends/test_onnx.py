@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -30,6 +32,22 @@ def test_scores_alarms_and_attribution_on_onnx_runtime_equal_those_on_torch(mode
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-4)
     np.testing.assert_array_equal(found.alarms, expected.alarms)
+
+
+@pytest.mark.slow  # tens of seconds: a process of its own
+def test_a_fresh_process_can_score_on_onnx_runtime(model, tmp_path):
+    rows = waves(80, seed=1)
+    np.save(tmp_path / "rows.npy", rows)
+    code = (
+        "import sys, numpy as np, patchad\n"
+        "detector = patchad.load(sys.argv[1], backend='onnx')\n"
+        "np.save(sys.argv[3], detector.decision_function(np.load(sys.argv[2])))"
+    )
+    paths = [str(model), str(tmp_path / "rows.npy"), str(tmp_path / "scores.npy")]
+    done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = load(model).decision_function(rows)
+    np.testing.assert_allclose(np.load(tmp_path / "scores.npy"), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow  # seconds for each graph

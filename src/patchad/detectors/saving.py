@@ -1,0 +1,101 @@
+"""Detectors to model files and back: what was learned, by the types that each class names in `learned`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from torch import nn
+
+from patchad.data.parameters import fits
+from patchad.data.stages import Scored
+from patchad.detectors import checkpoint
+from patchad.detectors.state import State
+from patchad.errors import ModelFileError, UnsupportedError
+from patchad.thresholds.base import Threshold
+from patchad.thresholds.registry import describe, from_description
+
+if TYPE_CHECKING:
+    from patchad.detectors.base import Detector
+
+Kind = TypeVar("Kind", bound="Detector")
+
+HEADER = {
+    "channels": tuple[str, ...],
+    "named": bool,
+    "notes": tuple[str, ...],
+    "held_out": tuple[tuple[int, ...], ...],
+}
+"""Types of what every model file has in its header."""
+
+
+def save_detector(detector: Detector, path: Path) -> Path:
+    """Write a fitted detector as one safetensors file."""
+    state = State({"train_scores": detector.train_scores_, "initial": detector.initial_})
+    for name, kind in learned_types(type(detector)).items():
+        value = getattr(detector, name)
+        state.put(name, np.asarray(value) if kind is np.ndarray else value)
+    parameters = detector.get_params(deep=False)
+    if isinstance(detector.threshold, Threshold):
+        parameters["threshold"] = describe(detector.threshold)
+    if not isinstance(parameters.get("random_state"), int | None):
+        parameters["random_state"] = None  # a generator's state is of no use to a fitted detector
+    header = {
+        "detector": type(detector).name,
+        "parameters": parameters,
+        "channels": list(detector.channels_),
+        "named": detector.named_,
+        "held_out": detector.held_out_,
+        "level": detector.threshold_.level,
+        "notes": list(detector.fit_notes_),
+        "n_parameters": detector.n_parameters_,
+        "learned": state.facts,
+    }
+    checkpoint.write(path, header, state.arrays)
+    return path
+
+
+def restore_detector(kind: type[Kind], header: dict[str, Any], arrays: dict[str, Any]) -> Kind:
+    """Make a fitted detector from what `save_detector` wrote."""
+    parameters: dict[str, Any] = {}
+    for name, value in header["parameters"].items():
+        parameters[name] = tuple(value) if isinstance(value, list) else value
+    if isinstance(parameters["threshold"], dict):
+        parameters["threshold"] = from_description(parameters["threshold"])
+    detector = kind(**parameters)
+    detector._check_parameters()
+    for name, expected in HEADER.items():
+        if not fits(header[name], expected):
+            raise ModelFileError(f"{name}={header[name]!r} does not fit")
+    state = State(arrays, header["learned"])
+    detector._set_channels(tuple(header["channels"]), named=header["named"])
+    detector.initial_ = state.take("initial", np.ndarray)
+    if detector.initial_.shape != (max(len(detector.channels_), 1),):
+        raise ModelFileError(f"{len(detector.channels_)} channels have {detector.initial_.size} initial values")
+    detector.fit_notes_ = tuple(header["notes"])
+    detector._set_scores(state.take("train_scores", np.ndarray), header["held_out"])
+    for name, expected in learned_types(kind).items():
+        if expected is not nn.Module:
+            setattr(detector, name, state.take(name, expected))
+    detector._rebuild(state)
+    _try_out(detector)
+    return detector.set_threshold(detector.threshold)
+
+
+def learned_types(kind: type[Detector]) -> dict[str, Any]:
+    """Collect what a model file holds from a class and its bases."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        own = vars(base).get("learned", {})
+        if own is None:
+            raise UnsupportedError(f"{kind.__name__} cannot be saved: its state is not made of arrays")
+        found |= own
+    return found
+
+
+def _try_out(detector: Detector) -> None:
+    """Score one row, so that a file whose arrays do not fit each other is refused when it is loaded."""
+    found = Scored.join(list(detector._scored(detector.initial_[None], explain=True)))
+    if found.scores.shape != (1,) or not np.isfinite(found.scores).all():
+        raise ModelFileError("its arrays do not fit each other")
