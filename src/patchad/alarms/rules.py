@@ -90,7 +90,8 @@ def find_events(
     alarms: BoolArray = np.zeros(len(values), dtype=bool)
     explained = np.zeros(len(values), dtype=bool)
     for one in broken:
-        explained[one.start : one.stop + shape.merge_gap] |= one.kind != "range"
+        around = slice(max(one.start - shape.merge_gap, 0), one.stop + shape.merge_gap)  # windows smear to both sides
+        explained[around] |= one.kind != "range"
     listed: list[tuple[Event, slice]] = []
     for segment in segments:
         stage = EventStage(base=rules.base, edge=rules.edge, merge_gap=shape.merge_gap, min_duration=shape.min_duration)
