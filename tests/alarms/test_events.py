@@ -213,36 +213,34 @@ def peaks_at(*peaks: tuple[int, float], length: int = 10_000) -> np.ndarray:
     return scores
 
 
-def test_an_event_like_one_just_before_is_counted_and_not_listed():
-    (found,) = find(peaks_at((100, 5.0), (300, 4.0), (500, 4.5 * REPEAT_PEAK)))
-    assert (found.rows, found.repeats, found.peak_score) == ((100, 101), 2, 5.0)
+def test_a_third_like_event_is_counted_on_the_first_and_not_listed():
+    found = find(peaks_at((100, 5.0), (300, 4.0), (500, 4.0 * REPEAT_PEAK), (700, 4.0)))
+    assert [(one.rows, one.repeats) for one in found] == [((100, 101), 2), ((300, 301), 0)]
 
 
 def test_a_clearly_higher_peak_is_listed():
     found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0 * REPEAT_PEAK + 0.1), (700, 6.0)))
-    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (500, 1)], "the last is like the newest"
+    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0), (500, 0)], "the last is a repeat"
 
 
 def test_other_channels_make_another_event():
     shares = np.zeros((1000, 2))
     shares[:250, 0] = shares[250:400, 1] = shares[400:, 0] = 1.0
-    found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0), length=1000), attribution=shares)
-    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0)]
+    found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0), (700, 5.0), length=1000), attribution=shares)
+    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0), (500, 0)]
 
 
 def test_repeats_reach_further_the_more_there_were():
     def listed(*pauses):
-        rows = np.cumsum([100, *pauses])
+        rows = np.cumsum([100, 200, *pauses])
         return len(find(peaks_at(*((int(row), 5.0) for row in rows), length=20_000)))
 
-    assert listed(REPEAT_ROWS + 1) == 1, "from the end of one to the start of the next"
-    assert listed(REPEAT_ROWS + 2) == 2
-    assert listed(REPEAT_ROWS, 2 * REPEAT_ROWS) == 1
-    assert listed(REPEAT_ROWS, 2 * REPEAT_ROWS + 2) == 2
+    assert listed(REPEAT_ROWS + 1) == 2, "from the end of one to the start of the next"
+    assert listed(REPEAT_ROWS + 2) == 3
+    assert listed(REPEAT_ROWS, REPEAT_ROWS + 1, REPEAT_ROWS) == 2
     reach = REPEAT_ROWS * (1 + REPEATS_COUNTED)
     often = [REPEAT_ROWS] * (REPEATS_COUNTED + 3)
-    assert listed(*often, reach) == 1
-    assert listed(*often, reach + 2) == 2
+    assert listed(*often, reach + 2) == 3
 
 
 # -- regimes -------------------------------------------------------------------------------------------------------
