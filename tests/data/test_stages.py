@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +16,7 @@ cuts = st.lists(st.integers(0, 60), max_size=8)
 def in_parts(stage, scored: Scored, bounds: list[int]) -> Scored:
     """Push rows cut at these bounds, then flush."""
     marks = [0, *sorted(min(bound, len(scored)) for bound in bounds), len(scored)]
-    parts = [
-        stage.push(Scored(scored.scores[a:b], None if scored.attribution is None else scored.attribution[a:b].copy()))
-        for a, b in pairwise(marks)
-    ]
+    parts = [stage.push(copy.deepcopy(scored[slice(a, b)])) for a, b in pairwise(marks)]
     return Scored.join([*parts, stage.flush()])
 
 
@@ -48,9 +46,11 @@ class Plain(Immediate):
 def test_the_mean_of_rows_pushed_in_any_parts_is_that_of_all(length, rows, bounds, explain):
     random = np.random.default_rng(length)
     attribution = random.random((length, 2)).astype(np.float32) if explain else None
-    whole = Scored(random.random(length), attribution)
+    whole = Scored(random.random(length), attribution, random.random(length), random.random(length))
     found = in_parts(TrailingMean(rows), whole, bounds)
     np.testing.assert_array_equal(found.scores, trailing_mean(whole.scores, rows))
+    np.testing.assert_array_equal(found.local, whole.local)
+    np.testing.assert_array_equal(found.unadapted, trailing_mean(whole.unadapted, rows))
     if attribution is None:
         assert found.attribution is None
     else:

@@ -47,10 +47,13 @@ def push_in_parts(stage: WindowStage, rows: np.ndarray, bounds: list[int]) -> tu
     return Scored.join([*parts, stage.flush()]), final
 
 
-def slow_fold(rows: np.ndarray, window: int, hop: int, fold: str) -> tuple[np.ndarray, np.ndarray]:
-    """Score row by row: from the windows on the grid that cover a row; one off the grid only where there is none."""
+def slow_fold(rows: np.ndarray, window: int, hop: int, fold: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Score row by row: from the windows on the grid that cover a row; one off the grid only where there is none.
+
+    Return the mean scores, the mean attribution, and the least scores.
+    """
     length, ends = len(rows), range(window, len(rows) + 1, hop)
-    scores, attribution = [], []
+    scores, attribution, least = [], [], []
     for row in range(length):
         covering = [end for end in ends if end - window <= row < end]
         if covering:
@@ -60,7 +63,8 @@ def slow_fold(rows: np.ndarray, window: int, hop: int, fold: str) -> tuple[np.nd
             found = [(score_window(pad_left(rows, window)[-window:]), row - length)]
         scores.append(np.mean([parts[0][step] for parts, step in found], axis=0))
         attribution.append(np.mean([parts[1][step] for parts, step in found], axis=0))
-    return np.array(scores), np.array(attribution)
+        least.append(np.min([parts[0][step] for parts, step in found], axis=0))
+    return np.array(scores), np.array(attribution), np.array(least)
 
 
 def numbered(length: int) -> np.ndarray:
@@ -73,9 +77,13 @@ def test_rows_pushed_in_any_parts_are_scored_as_row_by_row(size, fold, batch, bo
     length, window, hop = size
     rows = numbered(length)
     found, _ = push_in_parts(stage_of(window, hop, fold, batch), rows, bounds)
-    scores, attribution = slow_fold(rows, window, hop, fold)
+    scores, attribution, least = slow_fold(rows, window, hop, fold)
     np.testing.assert_allclose(found.scores, scores, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.attribution, attribution, rtol=1e-6)
+    if fold == "mean":
+        np.testing.assert_allclose(found.local, least, rtol=1e-9, atol=1e-9)
+    else:
+        assert found.local is None
 
 
 @given(any_sizes, folds, st.integers(1, 5), cuts)

@@ -50,7 +50,12 @@ def test_rows_pushed_in_any_parts_are_scored_as_in_one(fitted, hop, fold, smooth
     stage = detector._scorer(explain=True)
     parts = np.split(rows, sorted(bounds))
     found = Scored.join([*(stage.push(part) for part in parts), stage.flush()])
-    assert_same(found.scores, detector.decision_function(rows))
+    whole = detector._score_all(prepare(rows, detector.channels_), explain=False)
+    assert_same(found.scores, whole.scores)
+    assert_same(found.unadapted, whole.unadapted)
+    assert (found.local is None) == (whole.local is None) == (fold == "newest")
+    if fold == "mean":
+        assert_same(found.local, whole.local)
     shares = found.attribution / found.attribution.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(shares, detector.explain(rows), atol=1e-5)
 

@@ -29,7 +29,7 @@ SHAPE_CLUSTERS = 30
 MAX_SHAPE = 0.25
 """Heaviest tail: heavier ones put the level out of reach."""
 RESAMPLES = 200
-CONFIDENCE = 0.75
+CONFIDENCE = 0.9
 """One-sided confidence that the rate of events stays under the promise."""
 
 

@@ -25,9 +25,9 @@ PSEUDOCOUNT = 0.5
 """Added to the count of every state of a channel, the unseen one included."""
 LEARNED_ROWS = 10_000
 """Most rows that a mixture is fitted to."""
-ITERATIONS = 40
+EM_ITERATIONS = 40
 """Most iterations of expectation maximisation."""
-TOLERANCE = 1e-4
+LEAST_GAIN = 1e-4
 """Gain of the mean log-likelihood per iteration under which expectation maximisation stops."""
 
 
@@ -92,12 +92,12 @@ class Mixture:
         rows = rows.astype(np.float64)
         responsibility = _initial(np.concatenate([rows, flags], axis=1), components, random)
         before = -np.inf
-        for _ in range(ITERATIONS):
+        for _ in range(EM_ITERATIONS):
             mixture = cls._maximise(rows, flags, states, responsibility, latent)
             density = mixture.joint(rows, flags)
             total = logsumexp(density, axis=1, keepdims=True)
             responsibility = np.exp(density - total)
-            if total.mean() - before < TOLERANCE:
+            if total.mean() - before < LEAST_GAIN:
                 break
             before = total.mean()
         return mixture
