@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,7 +17,15 @@ ROWS = 3000
 
 @pytest.fixture(scope="module")
 def detector():
-    return small(max_steps=60).fit(waves(4000))
+    return small(max_steps=60).fit(waves(4000, seed=2))
+
+
+def changed(detector, **parameters):
+    """Return the detector with other parameters; it shares all that is learned."""
+    other = copy.copy(detector)
+    for name, value in parameters.items():
+        setattr(other, name, value)
+    return other.set_threshold(other.threshold)
 
 
 def today(seed: int = 1) -> np.ndarray:
@@ -24,10 +34,6 @@ def today(seed: int = 1) -> np.ndarray:
 
 def overlapping(found: Detection, start: int, stop: int) -> list[Event]:
     return [event for event in found.events if event.start < stop and start < event.stop]
-
-
-def elsewhere(found: Detection, start: int, stop: int) -> list[Event]:
-    return [event for event in found.events if not (event.start < stop and start < event.stop)]
 
 
 def assert_alarms_are_inside_events(found: Detection) -> None:
@@ -99,11 +105,11 @@ def test_a_sensor_at_zero_for_ever_stays_in_an_event(detector):
 def test_what_is_normal_may_change_for_ever(adapt):
     rows = waves(ROWS, seed=1)
     rows[1200:, 1] += 2.0
-    found = small(max_steps=60, adapt=adapt).fit(waves(4000)).detect(rows)
+    found = small(max_steps=60, adapt=adapt).fit(waves(4000, seed=2)).detect(rows)
     (regime,) = [event for event in found.events if event.kind == "regime"]
     assert abs(regime.start - 1200) <= 5
     assert regime.stop >= ROWS - 5
-    assert found.alarms[1210 : 1200 + REGIME_ROWS].all()
+    assert found.alarms[1200 : 1200 + REGIME_ROWS - 30].all()
     assert found.alarms[1200 + 2 * REGIME_ROWS :].mean() < 0.2, "it no longer alarms"
     assert_alarms_are_inside_events(found)
 
@@ -125,8 +131,9 @@ def test_a_storm_is_one_event_that_counts_its_repeats(detector):
     for start in range(300, 2700, 300):
         rows[start : start + 10, 0] += 2.0
     found = detector.detect(rows)
-    assert len(found.events) <= 3
-    assert sum(1 + event.repeats for event in found.events) >= 8
+    first, second = found.events[:2]
+    assert (first.start, first.repeats, second.start, second.repeats) == (300, 6, 600, 0)
+    assert len(found.events) <= 3, "nor is every impossible value of a repeat an event"
     assert_alarms_are_inside_events(found)
 
 
@@ -149,8 +156,7 @@ def test_frozen_sensors_are_one_event(detector, channels):
 def test_missing_values_are_one_event(detector, channels, missing):
     rows = today()
     rows[1500:1800, channels] = np.nan
-    detector = detector if missing == "interpolate" else small(max_steps=60, missing="drop").fit(waves(4000))
-    found = detector.detect(rows)
+    found = changed(detector, missing=missing).detect(rows)
     (event,) = overlapping(found, 1450, 1850)
     assert (event.kind, event.start, event.stop) == ("missing", 1500, 1800)
     assert sorted(name for name, _ in event.channels) == [f"channel_{i}" for i in channels]
@@ -166,8 +172,7 @@ def test_a_few_missing_values_are_none(detector):
 def test_an_impossible_value_is_found_whatever_the_score_says(detector):
     rows = today()
     rows[1500, 0] = 40.0
-    blind = small(max_steps=60, threshold=1e9).fit(waves(4000))
-    (event,) = blind.detect(rows).events
+    (event,) = changed(detector, threshold=1e9).detect(rows).events
     assert (event.kind, event.start, event.stop) == ("range", 1500, 1501)
     (event,) = overlapping(detector.detect(rows), 1500, 1501)
     assert event.kind == "anomaly", "values out of range that lie in an event are no second one"
@@ -226,9 +231,9 @@ def test_ids_are_unique_and_stay_whatever_follows(detector):
 def test_events_have_their_times(detector):
     times = pd.date_range("2026-01-01", periods=ROWS, freq="min")
     frame = pd.DataFrame(stirred(), index=times)
-    for event in detector.detect(frame.to_numpy()).events:
-        assert event.start_time is None
-    for event in small(max_steps=60).fit(waves(4000)).detect(frame).events:
+    events = detector.detect(frame).events
+    assert len(events) >= 4
+    for event in events:
         assert event.start_time == times.to_numpy()[event.start]
         assert event.stop_time == times.to_numpy()[event.stop - 1]
 
@@ -245,10 +250,20 @@ def test_normal_rows_raise_about_the_promised_number_of_events(detector):
     assert events <= 6
 
 
-def test_the_promise_and_the_shape_of_events_can_be_chosen():
+def two_faults() -> np.ndarray:
+    rows = today()
+    rows[300:310, 1] += 2.0
+    rows[700:710, 1] += 2.0
+    return rows
+
+
+def test_the_promise_and_the_shape_of_events_can_be_chosen(detector):
     rows = stirred()
-    few, many = (small(false_alarms=rate).fit(waves(2000)) for rate in (0.1, 100.0))
-    assert few.threshold_.level > many.threshold_.level
-    whole = small(merge_gap=2000, min_duration=5).fit(waves(2000)).detect(rows)
-    assert sum(event.kind in ("anomaly", "regime") for event in whole.events) == 1
-    assert_alarms_are_inside_events(whole)
+    few, many = (changed(detector, false_alarms=rate) for rate in (0.1, 100.0))
+    assert few.threshold_.level > detector.threshold_.level > many.threshold_.level
+    assert len(few.detect(rows).events) <= len(many.detect(rows).events)
+    kinds = [event.kind for event in changed(detector, min_duration=50).detect(rows).events]
+    assert kinds == ["stuck", "missing", "regime"], "ten rows are too short"
+    (whole,) = overlapping(changed(detector, merge_gap=400).detect(two_faults()), 300, 710)
+    assert (whole.start, whole.stop) == (300, 710)
+    assert len(overlapping(changed(detector, merge_gap=30).detect(two_faults()), 300, 710)) == 2

@@ -155,6 +155,13 @@ def test_edges_lie_where_local_scores_are_unusual():
     assert find(smeared, local=[0, 0, 0, 2, 5, 2, 0, 0, 0])[0].peak == 4
 
 
+def test_a_row_that_is_hardly_unusual_is_no_edge_of_a_great_event():
+    scores = [0, 1.5, 40, 90, 40, 1.5, 1.5, 0]
+    assert rows_of(find(scores, local=[0, 1.1, 0.5, 90, 40, 0.5, 1.1, 0])) == [(3, 5)]
+    assert rows_of(find(scores, local=[0, 4.0, 0.5, 90, 40, 0.5, 4.0, 0])) == [(1, 7)]
+    assert rows_of(find(scores, local=[0, 1.1, 0.5, 1.3, 1.2, 0.5, 1.1, 0])) == [(1, 7)], "a faint event keeps them"
+
+
 def test_an_event_shorter_than_the_shortest_is_not_listed():
     scores = [0, 3, 0, 0, 3, 3, 3, 0]
     assert rows_of(find(scores, min_duration=2)) == [(4, 7)]
@@ -213,33 +220,36 @@ def peaks_at(*peaks: tuple[int, float], length: int = 10_000) -> np.ndarray:
     return scores
 
 
-def test_a_third_like_event_is_counted_on_the_first_and_not_listed():
-    found = find(peaks_at((100, 5.0), (300, 4.0), (500, 4.0 * REPEAT_PEAK), (700, 4.0)))
-    assert [(one.rows, one.repeats) for one in found] == [((100, 101), 2), ((300, 301), 0)]
+def test_the_third_of_like_events_is_counted_and_not_listed():
+    found = find(peaks_at((100, 5.0), (300, 4.0), (500, 4.0 * REPEAT_PEAK), (700, 5.0)))
+    assert [(one.rows, one.repeats, one.peak_score) for one in found] == [((100, 101), 2, 5.0), ((300, 301), 0, 4.0)]
 
 
 def test_a_clearly_higher_peak_is_listed():
     found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0 * REPEAT_PEAK + 0.1), (700, 6.0)))
-    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0), (500, 0)], "the last is a repeat"
+    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0), (500, 0)]
 
 
 def test_other_channels_make_another_event():
     shares = np.zeros((1000, 2))
-    shares[:250, 0] = shares[250:400, 1] = shares[400:, 0] = 1.0
-    found = find(peaks_at((100, 5.0), (300, 5.0), (500, 5.0), (700, 5.0), length=1000), attribution=shares)
-    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (300, 0), (500, 0)]
+    shares[:, 0] = 1.0
+    shares[350:450] = shares[350:450, ::-1]
+    found = find(peaks_at((100, 5.0), (200, 5.0), (400, 5.0), (600, 5.0), length=1000), attribution=shares)
+    assert [(one.peak, one.repeats) for one in found] == [(100, 1), (200, 0), (400, 0)]
 
 
 def test_repeats_reach_further_the_more_there_were():
     def listed(*pauses):
-        rows = np.cumsum([100, 200, *pauses])
-        return len(find(peaks_at(*((int(row), 5.0) for row in rows), length=20_000)))
+        rows = np.cumsum([100, 100, *pauses])
+        return len(find(peaks_at(*((int(row), 5.0) for row in rows), length=30_000)))
 
     assert listed(REPEAT_ROWS + 1) == 2, "from the end of one to the start of the next"
     assert listed(REPEAT_ROWS + 2) == 3
-    assert listed(REPEAT_ROWS, REPEAT_ROWS + 1, REPEAT_ROWS) == 2
+    assert listed(REPEAT_ROWS, 2 * REPEAT_ROWS + 1) == 2
+    assert listed(REPEAT_ROWS, 2 * REPEAT_ROWS + 2) == 3
     reach = REPEAT_ROWS * (1 + REPEATS_COUNTED)
     often = [REPEAT_ROWS] * (REPEATS_COUNTED + 3)
+    assert listed(*often, reach + 1) == 2
     assert listed(*often, reach + 2) == 3
 
 

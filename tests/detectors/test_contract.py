@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import zlib
 from collections.abc import Sequence
@@ -200,3 +201,21 @@ def test_it_is_saved_or_refused_with_the_reason(name, tmp_path):
 def test_a_short_train_is_enough(name):
     detector = tiny(name, window=100, patch_sizes=(5,)).fit(waves(40))
     assert np.isfinite(detector.decision_function(waves(45, seed=8))).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_alarms_are_the_rows_inside_its_events(name):
+    detector, rows = fitted(name), waves(400, seed=9)
+    rows[100:110] += 6.0
+    rows[200:280, 1] = np.nan
+    rows[300:380, 0] = rows[300, 0]
+    for limit in (detector.threshold_.level, float(np.quantile(detector.decision_function(rows), 0.9))):
+        found = copy.copy(detector).set_threshold(limit).detect(rows)
+        inside = np.zeros(len(rows), dtype=bool)
+        for event in found.events:
+            assert event.start <= event.peak < event.stop
+            assert np.isfinite(event.peak_score)
+            inside[event.start : event.stop] = True
+        np.testing.assert_array_equal(found.alarms, inside)
+        assert {"missing", "stuck"} <= {event.kind for event in found.events}
+        assert len({event.id for event in found.events}) == len(found.events)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from patchad.alarms.edges import SHARPNESS, STEPS
 from patchad.alarms.events import CLOSING, EXPLAINED
 from patchad.data.stages import Scored
 
@@ -42,7 +43,7 @@ def slow_events(
     over = (scores > levels) & ~muted
     active = (scores > closing) & ~muted
     sustained = active | ((unadapted > closing) & ~muted)
-    unusual = local > edge
+    heights = np.floor(STEPS * np.log2(np.maximum(local - base, 1e-9) / (edge - base)))
     found, begin = [], 0
     while over[begin:].any():
         opened = begin + int(np.flatnonzero(over[begin:])[0])
@@ -55,7 +56,9 @@ def slow_events(
         own = own[: too_long[0] + 1] if len(too_long) else own
         begin = own[-1] + merge_gap + 2  # the event closes one row after the longest pause
         high = [row for row in range(opened, own[-1] + 1) if over[row]]
-        sharp = [row for row in [*range(first, opened), *own] if unusual[row]] or [opened, high[-1]]
+        unusual = [row for row in [*range(first, opened), *own] if local[row] > edge]
+        highest = max(heights[unusual], default=0.0)
+        sharp = [row for row in unusual if heights[row] >= SHARPNESS * highest] or [opened, high[-1]]
         peak = max(high, key=lambda row: (scores[row], -row))
         if sharp[-1] + 1 - sharp[0] >= min_duration and sum(explained[own]) <= EXPLAINED * len(own):
             weights = sum((scores[row] - levels[row]) * shares[row] for row in high)

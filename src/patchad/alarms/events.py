@@ -1,10 +1,10 @@
 """Events: from scores and levels to what a person on call is told, row by row with bounded state.
 
 An event opens over the level and closes once the score has stayed under a lower one for `merge_gap` rows. Its edges lie
-where the data changes: at the first and last row that even the least strange window finds unusual. What lasts stays: an
-event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS` steady rows it is a
-regime, whose further rows no longer alarm and in which new events are judged by what is new. A third event like the two
-just before it is a repeat, counted on the first of them.
+where the data changes: at the first and last row that even the least strange window finds unusual (see `Edges`). What
+lasts stays: an event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS`
+steady rows it is a regime, whose further rows no longer alarm and in which new events are judged by what is new. A
+third event like the two just before it is a repeat, counted on the first of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.alarms.edges import Edges
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
 
@@ -58,8 +59,8 @@ class Finding:
     peak: int = 0
     peak_score: float = -np.inf
     over_last: int = 0
-    edges: tuple[int, int] | None = None
-    """First and last unusual row by local scores."""
+    edges: Edges = field(default_factory=Edges)
+    """Unusual rows by local scores."""
     recognised: int | None = None
     """Where it was recognised as a regime."""
     repeats: int = 0
@@ -75,7 +76,7 @@ class Finding:
     @property
     def rows(self) -> tuple[int, int]:
         """Half-open rows of the event."""
-        first, last = self.edges or (self.opened, self.over_last)
+        first, last = self.edges.rows or (self.opened, self.over_last)
         if self.kind == "regime":
             last = self.last
         return first, max(last, first) + 1
@@ -116,8 +117,8 @@ class EventStage:
         self._seen = 0
         self._run: int | None = None
         """First row of the run over the closing level that lasts until now."""
-        self._run_edges: tuple[int, int] | None = None
-        """First and last unusual row of that run."""
+        self._run_edges = Edges()
+        """Unusual rows of that run."""
         self._open: Finding | None = None
         self._regime: Finding | None = None
         self._offset = 0.0
@@ -140,7 +141,7 @@ class EventStage:
             if self._open is None and self._regime is None:
                 active = chunk.next_active(row)
                 if active > row:
-                    self._run = self._run_edges = None
+                    self._end_run()
                 row = active
                 if row == len(rows):
                     break
@@ -160,10 +161,10 @@ class EventStage:
         now = self._seen + row
         if chunk.is_active(row, self._offset):
             self._run = now if self._run is None else self._run
-            if chunk.unusual[row] and self._regime is None:
-                self._run_edges = (self._run_edges[0] if self._run_edges else now, now)
+            if chunk.unusual[row] and self._open is None and self._regime is None:
+                self._run_edges.add(now, float(chunk.unusual[row]))
         else:
-            self._run = self._run_edges = None
+            self._end_run()
         if self._open is None and chunk.is_over(row, self._offset):
             self._open = self._opened(chunk, row, now)
         if self._open is not None:
@@ -183,8 +184,9 @@ class EventStage:
 
     def _opened(self, chunk: _Chunk, row: int, now: int) -> Finding:
         attribution = None if chunk.attribution is None else np.zeros(chunk.attribution.shape[1])
-        first = now if self._run is None else self._run
-        return Finding(first, now, float(chunk.levels[row]), now, attribution, edges=self._run_edges)
+        first, edges = now if self._run is None else self._run, self._run_edges
+        self._run_edges = Edges()
+        return Finding(first, now, float(chunk.levels[row]), now, attribution, edges=edges)
 
     def _extend(self, found: Finding, chunk: _Chunk, row: int, now: int) -> None:
         """Update the open event with a row, and close it or call it a regime where that is due."""
@@ -194,7 +196,7 @@ class EventStage:
             found.active += 1
             found.explained += int(chunk.explained[row])
             if chunk.unusual[row] and self._regime is None:
-                found.edges = (found.edges[0] if found.edges else now, now)
+                found.edges.add(now, float(chunk.unusual[row]))
         if chunk.is_over(row, self._offset):
             found.over_last = now
             if chunk.scores[row] > found.peak_score:
@@ -207,7 +209,10 @@ class EventStage:
         elif self._regime is None and found.last == now and _is_due(now - found.first) and chunk.is_steady(row):
             found.kind, found.recognised = "regime", now
             self._regime, self._open, self._offset = found, None, chunk.height(row)
-            self._run = self._run_edges = None
+            self._end_run()
+
+    def _end_run(self) -> None:
+        self._run, self._run_edges = None, Edges()
 
     def _close(self, found: Finding) -> None:
         """List an event, or count it as a repeat."""
@@ -217,7 +222,7 @@ class EventStage:
         alike = [other for other in self.listed if start - other.latest <= _reach(other) and _is_alike(found, other)]
         for other in alike:
             other.latest = stop
-        if len(alike) >= REPEATS_AFTER:
+        if len(alike) >= REPEATS_AFTER or any(other.repeats for other in alike):
             alike[0].repeats += 1
             alike[0].peaks = [*alike[0].peaks[-19:], found.peak_score]
         else:
@@ -257,11 +262,12 @@ class _Chunk:
         self.explained = explained
         closing = base + CLOSING * (levels - base)
         lasting = rows.scores if rows.unadapted is None else rows.unadapted
-        local = rows.scores if rows.local is None else rows.local
         with np.errstate(invalid="ignore"):  # NaN is over no level
             self.active: BoolArray = (rows.scores > closing) & ~muted
             self.lasting: BoolArray = (lasting > closing) & ~muted
-            self.unusual: BoolArray = local > (closing if rows.local is None else edge)
+            self.unusual: FloatArray = (
+                1.0 * (rows.scores > closing) if rows.local is None else _unusual(rows.local, base, edge)
+            )
         self.history = np.concatenate([recent, np.column_stack([lasting, rows.scores])])
         self._before, self._base, self._closing, self._muted = len(recent), base, closing, muted
         self._where: NDArray[np.intp] = np.flatnonzero(self.active)
@@ -292,3 +298,9 @@ class _Chunk:
     def _last(self, row: int) -> FloatArray:
         stop = self._before + row + 1
         return self.history[max(stop - REGIME_ROWS, 0) : stop]
+
+
+def _unusual(local: FloatArray, base: float, edge: float) -> FloatArray:
+    """Return how unusual rows are: 0 for usual ones, others in distances of the edge from normal."""
+    distance = (local - base) / (edge - base) if edge > base else np.ones(len(local))
+    return np.where(local > edge, distance, 0.0)

@@ -100,7 +100,9 @@ def find_events(
         listed += [_event(found, segment, rules.base, channels, series) for found in stage.listed]
     dead = [_sensor_event(one, segments, channels, series) for one in broken if one.kind != "range"]
     kept = [*listed, *dead]
-    kept += [_sensor_event(one, segments, channels, series) for one in broken if not _known(one, kept)]
+    seen = _seen(kept, segments, len(values))
+    impossible = [one for one in broken if one.kind == "range" and not seen[one.start : one.stop].any()]
+    kept += [_sensor_event(one, segments, channels, series) for one in impossible]
     for _, rows in kept:
         alarms[rows] = True
     events = sorted((event for event, _ in kept), key=lambda event: (event.start, event.stop))
@@ -148,9 +150,14 @@ def _sensor_event(
     return event, slice(found.start, found.stop)
 
 
-def _known(found: SensorFinding, listed: Sequence[tuple[Event, slice]]) -> bool:
-    """Return whether a finding is listed already, or values out of range lie in an event that is."""
-    return found.kind != "range" or any(event.start < found.stop and found.start < event.stop for event, _ in listed)
+def _seen(listed: Sequence[tuple[Event, slice]], segments: Sequence[Segment], length: int) -> BoolArray:
+    """Mark the rows in which impossible values are no news: inside events, and over the level, as in repeats."""
+    seen: BoolArray = np.zeros(length, dtype=bool)
+    for event, _ in listed:
+        seen[event.start : event.stop] = True
+    for segment in segments:
+        seen[segment.rows] |= (segment.scored.scores > segment.levels) & ~segment.muted
+    return seen
 
 
 def _shares(attribution: FloatArray | None, channels: tuple[str, ...]) -> tuple[tuple[str, float], ...]:

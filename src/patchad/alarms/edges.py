@@ -1,0 +1,46 @@
+"""Edges: the first and last row of an event, sharper than the rows over its level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import log2
+
+SHARPNESS = 0.25
+"""Height that a row needs, as a share of the event's greatest height, to be an edge of it."""
+STEPS = 8
+"""Steps of height in which an unusual row doubles: few heights are stored, however long an event lasts."""
+
+
+@dataclass(slots=True, eq=False)
+class Edges:
+    """The first and last of the unusual rows of an event that are high enough for it.
+
+    Scores smear by a window around an event. Among so many rows one is often a little unusual by chance, and would be
+    taken for an edge of the greatest event. Height is on a log scale: 0 for a row that is just unusual.
+
+    Examples
+    --------
+    >>> edges = Edges()
+    >>> for row, unusual in enumerate([1.1, 1.0, 50.0, 20.0, 1.2]):
+    ...     edges.add(row, unusual)
+    >>> edges.rows
+    (2, 3)
+    """
+
+    rises: list[tuple[int, int]] = field(default_factory=list)
+    """Rows that were higher than all before them, with their heights; only those that are high enough still."""
+    last: int = -1
+
+    def add(self, row: int, unusual: float) -> None:
+        """Take the next unusual row: at least 1, in distances of a row that is just unusual from normal."""
+        height = int(STEPS * log2(unusual))
+        if not self.rises or height > self.rises[-1][1]:
+            self.rises = [rise for rise in self.rises if rise[1] >= SHARPNESS * height] + [(row, height)]
+            self.last = row
+        elif height >= SHARPNESS * self.rises[-1][1]:
+            self.last = row
+
+    @property
+    def rows(self) -> tuple[int, int] | None:
+        """First and last row; None before the first."""
+        return (self.rises[0][0], self.last) if self.rises else None
