@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from patchad.results.detection import Detection, Event, alarm_runs
+from patchad.results.detection import Detection, Event, alarm_runs, by_severity
 
 
 def test_half_open_runs():
@@ -43,3 +43,29 @@ def test_frames_carry_the_time():
     frame = make_detection(index=np.arange(3).astype("datetime64[D]")).to_frame()
     assert list(frame.columns) == ["score", "level", "alarm"]
     assert frame.index.name == "time"
+
+
+def test_json_tells_the_kind_the_repeats_and_the_id_of_events():
+    event = Event(2, 3, 2, 3.0, 50.0, (("b", 2 / 3),), kind="stuck", repeats=4, id="0a1b2c3d4e5f")
+    (told,) = json.loads(make_detection(events=(event,)).to_json())["events"]
+    assert {name: told[name] for name in ("kind", "repeats", "id", "channels", "start_time")} == {
+        "kind": "stuck",
+        "repeats": 4,
+        "id": "0a1b2c3d4e5f",
+        "channels": [["b", 0.6667]],
+        "start_time": None,
+    }
+
+
+def test_an_event_has_the_times_of_its_first_and_last_row():
+    times = np.arange(5).astype("datetime64[h]")
+    event = Event(1, 4, 2, 3.0, 50.0, (), kind="regime", repeats=1, id="one")
+    timed = event.timed(times)
+    assert (timed.start_time, timed.stop_time) == (times[1], times[3])
+    assert (timed.kind, timed.repeats, timed.id, len(timed)) == ("regime", 1, "one", 3)
+    assert timed.to_dict()["stop_time"] == "1970-01-01T03:00:00"
+
+
+def test_events_are_ordered_by_severity_then_by_peak():
+    events = [Event(i, i + 1, i, peak, rating, ()) for i, (peak, rating) in enumerate([(1, 5), (3, 5), (2, 9), (3, 5)])]
+    assert by_severity(events) == [2, 1, 3, 0]

@@ -22,7 +22,7 @@ from patchad.thresholds import (
 )
 from patchad.thresholds.pareto import cluster_maxima, fit_pareto
 from patchad.thresholds.pot import PeaksOverThreshold
-from patchad.thresholds.promise import MIN_CLUSTERS, PROMISE_ROWS
+from patchad.thresholds.promise import MIN_CLUSTERS, PROMISE_ROWS, parse_rate
 
 
 @pytest.mark.parametrize("shape", [-0.3, -0.1, 0.0, 0.2, 0.6])
@@ -123,6 +123,27 @@ def test_nan_separates_blocks():
 def test_a_promise_is_a_positive_number_of_events(promised):
     with pytest.raises(InputError, match="false_alarms"):
         make_threshold("auto", false_alarms=promised)
+
+
+def test_a_rate_is_read_by_rows_or_by_time():
+    minutes = np.arange(1000).astype("datetime64[m]")
+    assert parse_rate("1.5", []) == 1.5
+    assert parse_rate("2/week", [minutes]) == pytest.approx(2 * PROMISE_ROWS / (7 * 24 * 60))
+    assert parse_rate("1/day", [None, minutes.astype("datetime64[ns]")]) == pytest.approx(PROMISE_ROWS / (24 * 60))
+    hours = np.arange(10).astype("timedelta64[h]")
+    assert parse_rate("1/day", [hours]) == pytest.approx(PROMISE_ROWS / 24)
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-1", "nan", "inf", "2/", "2/fortnight", "/week", "2/week/day"])
+def test_a_rate_that_cannot_be_read_is_refused(text):
+    with pytest.raises(InputError, match="false alarms"):
+        parse_rate(text, [np.arange(10).astype("datetime64[m]")])
+
+
+@pytest.mark.parametrize("indexes", [[], [None], [np.arange(10.0)], [np.arange(1).astype("datetime64[m]")]])
+def test_a_rate_by_time_needs_times(indexes):
+    with pytest.raises(InputError, match="need times"):
+        parse_rate("2/week", indexes)
 
 
 def test_each_rule_takes_the_settings_that_are_its_own():
