@@ -35,6 +35,6 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 
 def test_the_words_of_the_page_for_numbers_hold():
     """A tenth, ten, halfway, a quarter, two, twice, half."""
-    assert (promise.TAIL, promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
+    assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
     assert (events.CLOSING, edges.SHARPNESS, events.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 1.0)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN) == (2.0, 10, 0.5)

@@ -94,6 +94,17 @@ def test_fresh_scores_keep_the_promise_without_missing_it_by_far(promised):
     assert 0.2 * promised <= np.mean(rates) <= 1.15 * promised
 
 
+@pytest.mark.parametrize("promised", [1.0, 3.0, 10.0])
+def test_scores_that_do_not_depend_on_the_rows_before_keep_the_promise(promised):
+    rates = []
+    for seed in range(5):
+        scores = np.random.default_rng(seed).exponential(size=120_000)
+        level = Promise(promised).fit(scores[:20_000]).level
+        clusters = len(cluster_maxima(scores[20_000:], level, 60)) if scores[20_000:].max() > level else 0
+        rates.append(clusters * PROMISE_ROWS / 100_000)
+    assert 0 < np.mean(rates) <= promised
+
+
 def test_the_more_false_alarms_are_allowed_the_lower_the_level():
     scores = smooth_scores(5_000, 0)
     levels = [Promise(promised).fit(scores).level for promised in (0.01, 0.5, 1, 3, 10, 100, 10_000)]

@@ -15,8 +15,9 @@ from patchad.thresholds.pareto import cluster_maxima, fit_pareto
 
 PROMISE_ROWS = 10_000
 """Rows that a promised number of false events refers to: a week of minutes."""
-TAIL = 0.1
-"""Share of the scores that make the tail."""
+TAILS = (0.1, 0.05, 0.02, 0.01)
+"""Shares of the scores that may make the tail: the one with most clusters does. Where scores hardly depend on the rows
+before, a tenth of them leaves no pause for a cluster to end in."""
 MIN_CLUSTERS = 10
 """Clusters below which a level is called extrapolated."""
 PRIOR_SCALE = 0.68
@@ -65,12 +66,14 @@ class Promise(Threshold):
         True
         """
         known = finite(calibration)
-        median, start = np.quantile(known, [0.5, 1 - TAIL])
+        median, lowest, *higher = np.quantile(known, [0.5, *(1 - tail for tail in TAILS)])
         clear = np.where(np.isfinite(calibration), calibration, np.nan)
-        excess = cluster_maxima(clear, float(start), self.gap) - start
+        tails = {start: cluster_maxima(clear, float(start), self.gap) for start in (lowest, *higher)}
+        start = max(tails, key=lambda one: len(tails[one]))
+        excess = tails[start] - start
         self.rows, self.clusters = len(known), len(excess)
         allowed = self.false_alarms / PROMISE_ROWS * self.rows
-        prior = PRIOR_CLUSTERS * PRIOR_SCALE * (start - median)
+        prior = PRIOR_CLUSTERS * PRIOR_SCALE * (lowest - median)
         random = np.random.default_rng(0)
         counts = np.maximum(random.poisson(self.clusters, RESAMPLES), 1)
         sums = np.array([random.choice(excess, count).sum() for count in counts])
