@@ -210,6 +210,10 @@ class EventStage:
             found.kind, found.recognised = "regime", now
             self._regime, self._open, self._offset = found, None, chunk.height(row)
             self._end_run()
+        elif self._regime is not None and _is_due(now - found.first):  # the regime has changed once more
+            self._close(found)
+            self._open, self._offset = None, chunk.height(row)
+            self._end_run()
 
     def _end_run(self) -> None:
         self._run, self._run_edges = None, Edges()

@@ -135,13 +135,14 @@ def _event(
 def _sensor_event(
     found: SensorFinding, segments: Sequence[Segment], channels: tuple[str, ...], series: str
 ) -> tuple[Event, slice]:
-    peak, score = found.start, 0.0
+    peak, score = found.start, -np.inf
     for segment in segments:
         inside = np.flatnonzero((segment.rows >= found.start) & (segment.rows < found.stop))
         if len(inside):
             best = inside[np.nanargmax(segment.scored.scores[inside])]
             if segment.scored.scores[best] > score:
                 peak, score = int(segment.rows[best]), float(segment.scored.scores[best])
+    score = score if np.isfinite(score) else 0.0  # no row of it was scored
     share = 1 / len(found.channels)
     names = tuple((channels[channel], share) for channel in found.channels)
     rating = severity(found.excess, found.stop - found.start, [share] * len(names))

@@ -216,8 +216,12 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     def set_false_alarms(self, false_alarms: float) -> Self:
         """Change the promised number of false events per 10,000 normal rows without another fit."""
-        self.false_alarms = false_alarms
-        return self.set_threshold(self.threshold)
+        before, self.false_alarms = self.false_alarms, false_alarms
+        try:
+            return self.set_threshold(self.threshold)
+        except InputError:
+            self.false_alarms = before
+            raise
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
