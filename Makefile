@@ -14,8 +14,8 @@ TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 demo: .venv/ready  ## train on a simulated plant, find its faults, write patchad-demo/report.html
 	$(BIN)/patchad demo
 
-test: .venv/ready  ## what CI runs
-	$(TESTS) -m "not slow"
+test: .venv/ready  ## what CI runs, with COVERAGE set
+	$(TESTS) -m "not slow" $(COVERAGE)
 
 test-all: .venv/ready  ## and the checks that take minutes
 	$(TESTS)

@@ -211,7 +211,7 @@ def grid_table(records: Sequence[Record]) -> str:
     errors = [np.median([abs(one[field]) for one in abrupt]) for field in ("start_error", "stop_error")]
     long = [one["inside"] for one in records if one["rows"] >= 1_000]
     first = [one["first"] for one in records if one["found"] and one["channels"] > 1]
-    edges = f"Median error of abrupt faults: {errors[0]:g} rows at the start, {errors[1]:g} at the stop."
+    edges = f"Median error of abrupt faults, in rows: {errors[0]:g} at the start, {errors[1]:g} at the stop."
     inside = f"Rows of faults of 1,000 rows or more inside an event: {np.mean(long):.1%}."
     return "\n".join([*lines, "", edges, inside, f"Right channel first: {np.mean(first):.1%}."])
 

@@ -201,7 +201,7 @@ def detect(
 def export(model: Model, output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")]) -> None:
     """Export a model as an ONNX graph.
 
-    The graph maps raw windows to residual and discrepancy, and is checked against the model.
+    The graph maps raw windows to what each witness observes, and is checked against the model.
     """
     from patchad.detectors.backends.onnx import export as write
     from patchad.detectors.registry import load

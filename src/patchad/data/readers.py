@@ -46,6 +46,8 @@ def read_table(path: Path, *, time: str | None = None, part: str = "train") -> T
     part
         The array to take from an npz file that holds several.
     """
+    if path.suffix.lower() not in READERS:
+        raise InputError(f"{str(path)!r} is of an unknown kind; {', '.join(READERS)} are read")
     try:
         table = to_table(READERS[path.suffix.lower()](path, part), time=time)
     except OSError as error:
@@ -53,7 +55,7 @@ def read_table(path: Path, *, time: str | None = None, part: str = "train") -> T
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if len(table.values) == 0:
-        raise InputError(f"{path}: there is a header, but no row; at least one row of numbers is needed")
+        raise InputError(f"{path}: there is no row of values; at least one row of numbers is needed")
     return table
 
 

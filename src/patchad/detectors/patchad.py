@@ -31,7 +31,6 @@ from patchad.model.score import Fusion, ScoreKind, ScoreRule
 from patchad.model.training import Goal
 from patchad.model.witnesses import WITNESSES, Training, Witness
 from patchad.model.witnesses.discrepancy import Discrepancy
-from patchad.model.witnesses.memory import Memory
 from patchad.model.witnesses.residual import Residual
 
 Kind = TypeVar("Kind", bound=Witness)
@@ -90,10 +89,12 @@ class PatchAD(NeuralDetector):
         Rows of a trailing mean over the scores; 1 is none.
     threshold
         `auto`, `spot`, `dspot`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
+    false_alarms
+        Expected false events per 10,000 normal rows, for `auto`.
     risk
-        Expected share of normal rows that alarm, for `auto`, `spot` and `dspot`.
+        Expected share of normal rows over the level, for `spot` and `dspot`.
     min_duration, merge_gap
-        Shortest event, and the longest pause inside one, in rows.
+        Shortest event, and the longest pause inside one, in rows; None suits the window.
     missing
         `interpolate` (hold the last value), `error`, or `drop`.
     max_gap
@@ -107,7 +108,7 @@ class PatchAD(NeuralDetector):
     batch_size, learning_rate
         Of Adam.
     calibration
-        Share of train, at its end, held out for early stopping, scales and thresholds.
+        Share of train, in blocks spread over it, held out for early stopping, scales and thresholds.
     device
         `auto`, `cpu`, `cuda`, ...
     random_state
@@ -198,8 +199,7 @@ class PatchAD(NeuralDetector):
     @property
     def n_parameters_(self) -> int:
         """Trained parameters of the net, and values stored by the memory."""
-        stored = sum(one.size for one in self.rule_.witnesses if isinstance(one, Memory))
-        return super().n_parameters_ + stored
+        return super().n_parameters_ + sum(one.size for one in self.rule_.witnesses)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -275,10 +275,10 @@ class PatchAD(NeuralDetector):
         most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
         windows = torch.from_numpy(self._scaled_windows(held_out, most))
         backend = self._torch_backend(witnesses)
-        names = tuple(one.name for one in witnesses if one.from_net)
+        names = tuple(one.name for one in witnesses)
         parts = [backend.observe(some, self.window_, names) for some in torch.split(windows, backend.batch)]
         observed = {name: torch.cat([part.observed[name] for part in parts]).cpu().numpy() for name in names}
-        calibrated = (one.calibrated(observed[one.name]) if one.from_net else one for one in witnesses)
+        calibrated = (one.calibrated(observed[one.name]) for one in witnesses)
         relations = Relations.fit(windows.numpy().reshape(-1, windows.shape[-1]))
         return ScoreRule(self.score, tuple(calibrated), relations, self.adapt)
 

@@ -26,7 +26,8 @@ NAMED: Mapping[str, type[Threshold]] = {
     "ratio": Ratio,
     "fixed": Fixed,
 }
-"""Every threshold. A field without a default is the argument after the colon; the others come from the detector."""
+"""Every threshold. A field without a default, one at most, is the number after the colon; fields that are named like
+parameters of the detector get their values."""
 
 
 def make_threshold(threshold: str | float | Threshold, **settings: Any) -> Threshold:
@@ -55,9 +56,10 @@ def make_threshold(threshold: str | float | Threshold, **settings: Any) -> Thres
     try:
         if kind is None:
             return Fixed(float(str(threshold)))
-        given = [float(argument)] * len(_arguments(kind)) if argument else []
-        if len(given) != len(_arguments(kind)) or (argument and not given):
-            raise _unknown(threshold)
+        needed = _arguments(kind)
+        if bool(needed) != bool(argument):
+            raise InputError(f"threshold {threshold!r} needs {'a number, as in ' + name + ':3' if needed else 'none'}")
+        given = [_number(argument)] if needed else []
     except (TypeError, ValueError) as error:
         raise error if isinstance(error, InputError) else _unknown(threshold) from None
     known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
@@ -100,6 +102,13 @@ def from_description(description: Mapping[str, Any]) -> Threshold:
 
 def _arguments(kind: type[Threshold]) -> list[str]:
     return [one.name for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
+
+
+def _number(argument: str) -> float:
+    number = float(argument)
+    if not np.isfinite(number):
+        raise InputError(f"threshold argument {argument!r} is no number to compare with; give a finite one")
+    return number
 
 
 def _unknown(threshold: object) -> InputError:

@@ -11,9 +11,5 @@ from patchad.model.witnesses.residual import Residual
 
 __all__ = ["WITNESSES", "Evidence", "Training", "Witness"]
 
-WITNESSES: Mapping[str, type[Witness]] = {
-    "discrepancy": Discrepancy,
-    "residual": Residual,
-    "memory": Memory,
-}
+WITNESSES: Mapping[str, type[Witness]] = {kind.name: kind for kind in (Discrepancy, Residual, Memory)}
 """Every witness of the fused score, in the order of its columns."""

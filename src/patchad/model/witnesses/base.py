@@ -53,6 +53,7 @@ class Witness(Protocol):
     """
 
     name: ClassVar[str]
+    """Its name in the registry, in evidence and in files."""
     from_net: ClassVar[bool]
     """Whether it reads the net's outputs, rather than the windows alone."""
     from_reconstruction: ClassVar[bool]
@@ -63,7 +64,10 @@ class Witness(Protocol):
         """Learn from train; None where the settings leave this witness out."""
 
     def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:
-        """Return `(window, step, value)` for the newest steps of scaled windows `(b, t, c)`."""
+        """Return `(window, step, value)` for the newest steps of scaled windows `(b, t, c)`.
+
+        What holds for a whole window is repeated for each of its steps.
+        """
 
     def calibrated(self, observed: FloatArray) -> Self:
         """Learn scales from what was observed in whole held-out windows, `(window, step, value)`."""
@@ -76,6 +80,10 @@ class Witness(Protocol):
 
     def attribution(self, observed: FloatArray) -> FloatArray | None:
         """Return how far each channel is out of the ordinary, `(window, step, channel)`; None where it cannot tell."""
+
+    @property
+    def size(self) -> int:
+        """Stored values that count as parameters."""
 
     def to(self, device: torch.device) -> Self:
         """Return the same witness on a device."""

@@ -73,6 +73,11 @@ class Discrepancy:
             return None
         return np.maximum(self.orientation * self.by_channel(observed), 0)
 
+    @property
+    def size(self) -> int:
+        """None but scales."""
+        return 0
+
     def to(self, device: torch.device) -> Self:  # noqa: ARG002 - it holds no tensor
         """Return itself."""
         return self

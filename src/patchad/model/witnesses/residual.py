@@ -64,6 +64,11 @@ class Residual:
         """Return how far the error of each channel is over its usual value."""
         return np.maximum(self.by_channel(observed), 0)
 
+    @property
+    def size(self) -> int:
+        """None but scales."""
+        return 0
+
     def to(self, device: torch.device) -> Self:  # noqa: ARG002 - it holds no tensor
         """Return itself."""
         return self
