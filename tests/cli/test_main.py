@@ -339,3 +339,47 @@ def test_the_help_of_detect_names_every_threshold(capsys):
     assert all(re.search(rf"\b{name}\b", described) for name in NAMED if name != "fixed")
     assert "quantile:q" in described
     assert "a number" in described
+
+
+def test_the_same_rows_in_one_file_or_in_many_are_the_same_events(folder, tmp_path, capsys):
+    odd = pd.read_csv(folder / "odd.csv")
+    for number, start in enumerate(range(0, len(odd), 100)):
+        odd.iloc[start : start + 100].to_csv(tmp_path / f"part-{number}.csv", index=False)
+    model = str(folder / "model.safetensors")
+    assert run(["detect", model, str(folder / "odd.csv"), "--events", str(tmp_path / "one.json")]) == 0
+    assert run(["detect", model, str(tmp_path), "--events", str(tmp_path / "many.json")]) == 0
+    assert "3 files follow each other in time and are read as 1 series" in capsys.readouterr().err
+    one, many = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "many.json"))
+    assert one
+    assert [event | {"series": ""} for event in one] == [event | {"series": ""} for event in many]
+    assert run(["detect", model, str(tmp_path), "--no-join", "-o", str(tmp_path.parent / "apart.csv")]) == 0
+    assert pd.read_csv(tmp_path.parent / "apart.csv")["series"].nunique() == 3
+
+
+def test_false_alarms_are_promised_in_rows_or_in_time(folder, capsys, tmp_path):
+    model, odd = str(folder / "model.safetensors"), str(folder / "odd.csv")
+    levels = []
+    for rate in ("0.1", "10", "7/week"):
+        assert run(["detect", model, odd, "--false-alarms", rate, "-o", str(tmp_path / "scores.csv")]) == 0
+        levels.append(pd.read_csv(tmp_path / "scores.csv")["level"][0])
+    assert levels[0] > levels[2] > levels[1]
+    pd.read_csv(odd).drop(columns="time").to_csv(tmp_path / "timeless.csv", index=False)
+    capsys.readouterr()
+    for rate, message in (("2/week", "need times"), ("2/decade", "cannot be read"), ("-1", "cannot be read")):
+        assert run(["detect", model, str(tmp_path / "timeless.csv"), "--false-alarms", rate]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_events_are_printed_most_severe_first_with_their_end_and_length(folder, capsys):
+    assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), "--merge-gap", "0"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[:7] == ["series", "start", "stop", "time", "until", "rows", "kind"]
+    severities = [float(row.split()[7]) for row in rows]
+    assert severities == sorted(severities, reverse=True)
+
+
+def test_inspect_says_what_the_level_rests_on(folder, capsys):
+    assert run(["inspect", str(folder / "model.safetensors")]) == 0
+    assert re.search(
+        r"1 false events per 10,000 rows; (measured|extrapolated), from \d+ clusters", capsys.readouterr().out
+    )

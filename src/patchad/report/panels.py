@@ -100,6 +100,15 @@ def label_comparison(section: Section) -> PanelData | None:
     }
 
 
+KINDS = {
+    "anomaly": "",
+    "stuck": "stuck: the value does not change",
+    "missing": "missing: no values",
+    "range": "far outside the range of train",
+    "regime": "what is normal has changed: refit",
+}
+"""What the page says of the kind of an event."""
+
 PANELS: tuple[tuple[str, Callable[[Section], PanelData | None]], ...] = (
     ("summary.html", summary),
     ("timeline.html", timeline),
@@ -119,6 +128,8 @@ def _event(section: Section, number: int) -> PanelData:
         "severity": event.severity,
         "blamed": ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:LISTED_CHANNELS]),
         "hit": None if section.comparison is None else section.comparison.true_events[number],
+        "kind": KINDS[event.kind],
+        "repeats": event.repeats,
     }
 
 
