@@ -190,8 +190,11 @@ def _shares_by_slice(detection: Detection, event: Event) -> FloatArray:
     shares = np.zeros((len(bounds) - 1, len(detection.channels)))
     for number, (start, stop) in enumerate(pairwise(bounds)):
         rows = slice(start, stop)
-        excess = np.where(detection.alarms[rows], detection.scores[rows] - detection.levels[rows], 0)
-        weighted = excess.astype(detection.contributions.dtype) @ detection.contributions[rows]
+        alarms = detection.alarms[rows]
+        excess = np.where(alarms, np.maximum(np.nan_to_num(detection.scores[rows] - detection.levels[rows]), 0), 0)
+        # An event also has rows under its level: between its peaks, and where a sensor is broken.
+        weights = excess if excess.any() else alarms
+        weighted = weights.astype(detection.contributions.dtype) @ detection.contributions[rows]
         if weighted.sum() > 0:
             shares[number] = weighted / weighted.sum()
     return shares
