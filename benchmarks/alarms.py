@@ -90,7 +90,7 @@ def count(found: Detection, labels: Any, base: float) -> Record:
 
 
 def entities(root: Path, families: Sequence[str], every: int) -> Iterator[tuple[str, str, Any, Any, Any]]:
-    """Give the entities of these families that have anomalies."""
+    """List the entities of these families that have anomalies."""
     for family in families:
         for entity in load(family, root)[:: every if family == "UCR" else 1]:
             if entity.labels[:TEST_ROWS].any():

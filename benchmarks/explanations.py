@@ -121,7 +121,7 @@ class Study:
 
 
 def closest_partner(train: PlantRun, channel: str) -> str:
-    """Give the channel with the largest absolute correlation with this one in train."""
+    """Return the channel with the largest absolute correlation with this one in train."""
     correlation = np.abs(np.corrcoef(train.values.T)[train.channels.index(channel)])
     correlation[train.channels.index(channel)] = -1
     return train.channels[int(correlation.argmax())]

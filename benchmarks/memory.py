@@ -42,7 +42,7 @@ class Peak:
 
 
 def resident() -> int:
-    """Give the resident memory of this process in bytes."""
+    """Return the resident memory of this process in bytes."""
     fields = Path("/proc/self/status").read_text().split()
     return 1024 * int(fields[fields.index("VmRSS:") + 1])
 

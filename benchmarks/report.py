@@ -18,7 +18,7 @@ import numpy as np
 from patchad.data.table import Table
 from patchad.report.page import Chapter, render_page
 from patchad.results.detection import Detection, Event, Expectation, by_severity, surroundings
-from patchad.results.expectations import MOST_CHANNELS, MOST_EVENTS
+from patchad.results.expectations import MAX_CHANNELS, MAX_EVENTS
 
 
 def synthetic_detection(rows: int, channels: int, count: int) -> tuple[Detection, np.ndarray]:
@@ -41,9 +41,9 @@ def synthetic_detection(rows: int, channels: int, count: int) -> tuple[Detection
         severity = float(rng.uniform(10, 99))
         events.append(Event(start, stop, peak, float(scores[peak]), severity, blamed, times[start], times[stop - 1]))
     expected = []
-    for number in by_severity(events)[:MOST_EVENTS]:
+    for number in by_severity(events)[:MAX_EVENTS]:
         near = surroundings(events[number], rows)
-        columns = [names.index(name) for name, _ in events[number].channels[:MOST_CHANNELS]]
+        columns = [names.index(name) for name, _ in events[number].channels[:MAX_CHANNELS]]
         part = values[near, columns]
         expected.append(Expectation(number, near.start, tuple(names[i] for i in columns), part * 0.5, abs(part) + 1))
     found = Detection(

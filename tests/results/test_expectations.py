@@ -12,8 +12,8 @@ from tests.conftest import small, waves
 
 from patchad import make
 from patchad.data.series import Series, prepare
-from patchad.results.detection import MOST_DRAWN_ROWS, Event, surroundings
-from patchad.results.expectations import MOST_CHANNELS, MOST_EVENTS, expectations
+from patchad.results.detection import MAX_DRAWN_ROWS, Event, surroundings
+from patchad.results.expectations import MAX_CHANNELS, MAX_EVENTS, expectations
 
 
 def slow_expectation(detector, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,13 +121,13 @@ def test_expectations_cover_the_worst_channels_around_the_worst_events_only():
     found = expectations(
         lambda series, rows: (series.values[rows], series.values[rows]), prepare(values, names), events
     )
-    assert len(found) == MOST_EVENTS
+    assert len(found) == MAX_EVENTS
     assert events[found[0].event].severity == max(event.severity for event in events)
-    assert all(one.channels == names[:MOST_CHANNELS] for one in found)
+    assert all(one.channels == names[:MAX_CHANNELS] for one in found)
     for one in found:
         shown = surroundings(events[one.event], len(values))
         assert one.start == shown.start
-        np.testing.assert_array_equal(one.values, values[shown, :MOST_CHANNELS])
+        np.testing.assert_array_equal(one.values, values[shown, :MAX_CHANNELS])
 
 
 def test_rows_that_were_left_out_have_no_expectation():
@@ -160,5 +160,5 @@ def test_what_is_drawn_of_a_long_event_holds_its_peak():
     for peak in (1000, 3000, 8999):
         shown = surroundings(Event(1000, 9000, peak, 1.0, 1.0, ()), 10_000)
         assert shown.start <= peak < shown.stop
-        assert shown.stop - shown.start == MOST_DRAWN_ROWS
+        assert shown.stop - shown.start == MAX_DRAWN_ROWS
     assert surroundings(Event(0, 5, 2, 1.0, 1.0, ()), 10) == slice(0, 10)

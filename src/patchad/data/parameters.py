@@ -57,14 +57,14 @@ def check_types(parameters: Mapping[str, Any], constructor: type) -> None:
 
 
 def parameter_types(constructor: type) -> dict[str, Any]:
-    """Give the annotated type of each parameter of a constructor."""
+    """Return the annotated type of each parameter of a constructor."""
     # A dataclass has its types on itself, each resolved where its class is defined.
     hints = get_type_hints(constructor if is_dataclass(constructor) else constructor.__init__)  # type: ignore[misc]
     return {name: hints[name] for name in inspect.signature(constructor).parameters if name in hints}
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of a type, as far as parameters need it: an int is also a float, a bool is no number.
+    """Return whether a value is of a type, as far as parameters need it: an int is a float too, a bool is no number.
 
     Examples
     --------

@@ -100,7 +100,7 @@ def match_channels(
 
 
 def observed_medians(values: FloatArray, channels: Sequence[str]) -> FloatArray:
-    """Give the median of what was observed of each channel: it stands in where nothing was observed yet."""
+    """Return the median of each channel: it stands in where nothing was observed yet."""
     _check_rows(values)
     missing = np.isnan(values)
     if missing.all():
@@ -240,7 +240,7 @@ def _long_silence(silent: BoolArray, max_gap: float) -> BoolArray:
 
 
 def _runs_of_kept(keep: BoolArray, starts: Sequence[int], bridge: float) -> tuple[NDArray[np.intp], ...]:
-    """Give the kept rows of every segment; a run of over `bridge` rows that were not kept starts a new one."""
+    """Return the kept rows of every segment; a run of over `bridge` rows that were not kept starts a new one."""
     kept = np.flatnonzero(keep)
     if len(kept) == 0:
         return ()

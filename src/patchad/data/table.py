@@ -26,7 +26,7 @@ Kind = Literal["numpy", "pandas", "polars", "pyarrow"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """What a container holds, and how to give results back in the same kind of container."""
+    """What a container holds, and how to return results in the same kind of container."""
 
     values: FloatArray
     """(time, channel), float32 or float64; NaN where a value is missing."""
@@ -55,7 +55,7 @@ class Table:
         return replace(self, values=np.delete(self.values, at, axis=1), channels=kept), self.values[:, at].copy()
 
     def column(self, values: NDArray[np.generic], name: str) -> Any:
-        """Give `(time,)` values back as the caller's kind of column."""
+        """Return `(time,)` values as the caller's kind of column."""
         if self.kind == "pandas":
             import pandas as pd
 
@@ -71,7 +71,7 @@ class Table:
         return values
 
     def frame(self, values: NDArray[np.generic], names: Sequence[str]) -> Any:
-        """Give `(time, channel)` values back as the caller's kind of frame."""
+        """Return `(time, channel)` values as the caller's kind of frame."""
         if self.kind == "pandas":
             import pandas as pd
 
@@ -88,7 +88,7 @@ class Table:
 
 
 def is_list_of_series(X: Any) -> bool:
-    """Tell whether `X` is a list of series (arrays or frames) rather than one series.
+    """Return whether `X` is a list of series (arrays or frames) rather than one series.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def _from_array(X: Any) -> FloatArray:
 
 
 def _float_type(dtypes: Sequence[np.dtype[Any]]) -> type[np.floating]:
-    """Give the smallest float that holds all of these without loss; float64 is the widest."""
+    """Return the smallest float that holds all of these without loss; float64 is the widest."""
     small = all(
         dtype.kind == "b" or (dtype.kind in "iuf" and dtype.itemsize <= 2) or dtype == np.float32 for dtype in dtypes
     )

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from patchad.data.files import write_whole
 from patchad.data.table import BoolArray, FloatArray, Table
 
-LEAST_MARGIN, MOST_MARGIN = 30, 150
+MIN_MARGIN, MAX_MARGIN = 30, 150
 """Rows that are drawn before and after an event: as many as it has itself, within these bounds."""
-MOST_DRAWN_ROWS = 600
+MAX_DRAWN_ROWS = 600
 """Rows that are drawn of an event and its margins; of a longer one, those around its peak."""
 
 
@@ -60,7 +60,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectation:
-    """What a detector expected around one event of the channels that the event blames most."""
+    """Expected values of the channels most to blame for an event, in the rows around it."""
 
     event: int
     """Which of the detection's events."""
@@ -97,7 +97,7 @@ class Detection:
     """What was expected around the most severe events, most severe first; for the report."""
 
     def to_frame(self) -> Any:
-        """Give a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
+        """Return a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
         import pandas as pd
 
         columns = {"score": self.scores, "level": self.levels, "alarm": self.alarms}
@@ -105,7 +105,7 @@ class Detection:
         return pd.DataFrame(columns, index=index)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Give everything but the contributions as JSON text, and write it to `path` if given."""
+        """Return everything but the contributions as JSON text, and write it to `path` if given."""
         text = json.dumps(
             {
                 "channels": list(self.channels),
@@ -138,7 +138,7 @@ class Detection:
 
 
 def by_severity(events: Sequence[Event]) -> list[int]:
-    """Give the numbers of the events, most severe first.
+    """Return the numbers of the events, most severe first.
 
     Examples
     --------
@@ -149,23 +149,23 @@ def by_severity(events: Sequence[Event]) -> list[int]:
 
 
 def surroundings(event: Event, length: int) -> slice:
-    """Give the rows to draw for an event in a series of `length` rows: the event and a margin, or all around its peak.
+    """Return the rows to draw for an event of a series of `length` rows: the event and a margin, or its peak.
 
     Examples
     --------
     >>> surroundings(Event(100, 110, 105, 2.0, 10.0, ()), 2000)
     slice(70, 140, None)
     """
-    margin = min(max(len(event), LEAST_MARGIN), MOST_MARGIN)
+    margin = min(max(len(event), MIN_MARGIN), MAX_MARGIN)
     start, stop = event.start - margin, event.stop + margin
-    if stop - start > MOST_DRAWN_ROWS:
-        start = max(start, min(event.peak - MOST_DRAWN_ROWS // 2, stop - MOST_DRAWN_ROWS))
-        stop = start + MOST_DRAWN_ROWS
+    if stop - start > MAX_DRAWN_ROWS:
+        start = max(start, min(event.peak - MAX_DRAWN_ROWS // 2, stop - MAX_DRAWN_ROWS))
+        stop = start + MAX_DRAWN_ROWS
     return slice(max(start, 0), min(stop, length))
 
 
 def alarm_runs(alarms: BoolArray, merge_gap: int = 0) -> list[tuple[int, int]]:
-    """Give the half-open runs of alarms, those at most `merge_gap` rows apart as one.
+    """Return the half-open runs of alarms, those at most `merge_gap` rows apart as one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a detector expected around the most severe events: a few rows of a few channels, never the whole series."""
+"""Expected values around the most severe events: a few rows of a few channels, never the whole series."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from patchad.data.series import Prepared, Series
 from patchad.data.table import FloatArray
 from patchad.results.detection import Event, Expectation, by_severity, surroundings
 
-MOST_EVENTS = 100
-"""Events, the most severe ones, for which expectations are kept."""
-MOST_CHANNELS = 3
-"""Channels, those blamed most, for which they are kept."""
+MAX_EVENTS = 100
+"""Most events, the most severe ones, that have expected values."""
+MAX_CHANNELS = 3
+"""Most channels of an event, those most to blame, that have them."""
 
 Expect = Callable[[Series, slice], tuple[FloatArray, FloatArray] | None]
-"""Gives what was expected of some rows of a series and how far a normal value may be from it, or None."""
+"""From some rows of a series to their expected values and the reach of normal deviations, or None."""
 
 
 def expectations(expect: Expect, prepared: Prepared, events: Sequence[Event]) -> tuple[Expectation, ...]:
-    """Ask what was expected around each of the most severe events."""
-    found = (_around(number, events[number], expect, prepared) for number in by_severity(events)[:MOST_EVENTS])
+    """Collect the expected values around each of the most severe events."""
+    found = (_around(number, events[number], expect, prepared) for number in by_severity(events)[:MAX_EVENTS])
     return tuple(one for one in found if one is not None)
 
 
 def _around(number: int, event: Event, expect: Expect, prepared: Prepared) -> Expectation | None:
     shown = surroundings(event, prepared.length)
-    names = tuple(name for name, _ in event.channels[:MOST_CHANNELS])
+    names = tuple(name for name, _ in event.channels[:MAX_CHANNELS])
     columns = [prepared.segments[0].channels.index(name) for name in names]
     values, reach = (np.full((shown.stop - shown.start, len(columns)), np.nan) for _ in range(2))
     for segment, rows in zip(prepared.segments, prepared.rows, strict=True):
