@@ -43,9 +43,9 @@ assert spent < 0.3, spent
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_a_module_is_one_idea_of_at_most_400_lines_and_functions_of_50(path):
+def test_a_module_is_one_idea_of_at_most_450_lines_and_functions_of_50(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 400
+    assert len(text.splitlines()) <= 450
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and node.name != "__init__":
             body = node.body[1:] if ast.get_docstring(node) else node.body

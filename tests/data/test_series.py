@@ -150,17 +150,18 @@ def test_no_rows_and_nothing_but_missing_values_are_refused():
 
 def test_channels_are_matched_by_name_where_both_have_names():
     table = Table(np.array([[1.0, 2.0, 3.0]]), ("c", "a", "b"))
-    values, ignored = match_channels(table, ("a", "b"), named=True)
+    found = match_channels(table, ("a", "b"), named=True)
+    values, ignored = found.values, found.ignored
     assert values.tolist() == [[2.0, 3.0]]
     assert ignored == ("c",)
     with pytest.raises(InputError, match="channel 'd' of the fit is missing; the columns are 'c', 'a', 'b'"):
-        match_channels(table, ("a", "d"), named=True)
+        match_channels(table, ("a", "d"), named=True, complete=True)
 
 
 def test_channels_are_matched_by_position_where_one_has_no_names():
     plain = Table(np.array([[1.0, 2.0]]))
-    assert match_channels(plain, ("a", "b"), named=True)[0].tolist() == [[1.0, 2.0]]
+    assert match_channels(plain, ("a", "b"), named=True).values.tolist() == [[1.0, 2.0]]
     named = Table(np.array([[1.0, 2.0]]), ("x", "y"))
-    assert match_channels(named, ("channel_0", "channel_1"), named=False)[0].tolist() == [[1.0, 2.0]]
+    assert match_channels(named, ("channel_0", "channel_1"), named=False).values.tolist() == [[1.0, 2.0]]
     with pytest.raises(InputError, match="X has 2 features, but the detector is expecting 3 features"):
         match_channels(plain, ("a", "b", "c"), named=True)

@@ -72,10 +72,27 @@ def test_fit_with_names_matches_by_name_and_reports_extra_columns(train):
     np.testing.assert_array_equal(detector.decision_function(shuffled), expected)
     np.testing.assert_array_equal(detector.decision_function(train), expected)
     assert "ignored columns that were not in the fit: 'extra'" in detector.detect(shuffled).notes
-    with pytest.raises(InputError, match="channel 'y' of the fit is missing"):
-        detector.predict(frame[["x", "z"]])
+    with pytest.raises(InputError, match="channel 'x', 'y', 'z' of the fit is missing"):
+        detector.predict(frame.rename(columns=str.upper))
     with pytest.raises(InputError, match="X has 2 features, but PatchAD is expecting 3"):
         detector.predict(train[:, :2])
+
+
+@pytest.mark.parametrize("missing", ["interpolate", "drop", "error"])
+def test_a_missing_channel_is_an_event_and_the_others_are_scored_without_it(train, missing, tmp_path):
+    frame = pd.DataFrame(train, columns=["x", "y", "z"])
+    detector = small(missing=missing).fit(frame)
+    odd = frame[["x", "z"]].copy()
+    odd.loc[300:320, "x"] += 5.0
+    found = detector.detect(odd)
+    lost, *others = sorted(found.events, key=lambda event: event.kind != "missing")
+    assert (lost.kind, lost.start, lost.stop, lost.channels) == ("missing", 0, len(odd), (("y", 1.0),))
+    assert any(event.start < 320 and event.stop > 300 and event.channels[0][0] == "x" for event in others)
+    assert (found.contributions[:, 1] == 0).all()
+    assert "channels of the fit are missing, and the others are scored without: 'y'" in found.notes
+    assert found.report(tmp_path / "report.html").exists()
+    with pytest.raises(InputError, match="channel 'y' of the fit is missing"):
+        small().fit([frame, odd])
 
 
 def test_a_list_of_series_is_fitted_without_windows_across_and_scored_one_by_one(train):

@@ -90,6 +90,8 @@ def find_events(
     alarms: BoolArray = np.zeros(len(values), dtype=bool)
     explained = np.zeros(len(values), dtype=bool)
     for one in broken:
+        if one.stop - one.start == len(values):
+            continue  # a channel that was never there explains no change
         around = slice(max(one.start - shape.merge_gap, 0), one.stop + shape.merge_gap)  # windows smear to both sides
         explained[around] |= one.kind != "range"
     listed: list[tuple[Event, slice]] = []

@@ -52,9 +52,21 @@ class Prepared:
     """What was filled, dropped, split or ignored, for people."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Matched:
+    """The fitted channels of a table."""
+
+    values: FloatArray
+    """(time, channel), in the order of the fit; NaN where a channel is absent."""
+    ignored: tuple[str, ...] = ()
+    """Names of columns that are no channel of the fit."""
+    absent: tuple[str, ...] = ()
+    """Channels of the fit that the table does not have."""
+
+
 def match_channels(
-    table: Table, channels: tuple[str, ...], *, named: bool, detector: str = "the detector"
-) -> tuple[FloatArray, tuple[str, ...]]:
+    table: Table, channels: tuple[str, ...], *, named: bool, detector: str = "the detector", complete: bool = False
+) -> Matched:
     """Pick the fitted channels from a table, by name where both have names, else by position.
 
     Parameters
@@ -66,18 +78,16 @@ def match_channels(
     named
         Whether those are real names, or made up for input without names.
     detector
-        Who asks, for the message.
-
-    Returns
-    -------
-    The `(time, channel)` values in the order of the fit, and the names of columns that were ignored.
+        Name of the detector, for the message.
+    complete
+        Whether every channel has to be there, as in `fit`; else one is enough.
 
     Examples
     --------
     >>> table = Table(np.array([[1.0, 2.0, 3.0]]), ("a", "b", "extra"))
-    >>> values, ignored = match_channels(table, ("b", "a"), named=True)
-    >>> values.tolist(), ignored
-    ([[2.0, 1.0]], ('extra',))
+    >>> found = match_channels(table, ("b", "c", "a"), named=True)
+    >>> found.values.tolist(), found.ignored, found.absent
+    ([[2.0, nan, 1.0]], ('extra',), ('c',))
     """
     if not named or table.channels is None:
         if table.values.shape[1] != len(channels):
@@ -86,17 +96,20 @@ def match_channels(
                 f"input ({listed(channels)}). Reshape your data to the same channels in the same order, or pass a "
                 "frame with their names"
             )
-        return table.values, ()
-    absent = [name for name in channels if name not in table.channels]
-    if absent:
+        return Matched(table.values)
+    absent = tuple(name for name in channels if name not in table.channels)
+    if len(absent) == len(channels) or (absent and complete):
         raise InputError(
             f"channel {listed(absent)} of the fit is missing; the columns are {listed(table.channels)}: "
             "add or rename a column, or pass a plain array to match by position"
         )
     ignored = tuple(name for name in table.channels if name not in channels)
     if table.channels == channels:
-        return table.values, ignored
-    return table.values[:, [table.channels.index(name) for name in channels]], ignored
+        return Matched(table.values, ignored)
+    places = [0 if name in absent else table.channels.index(name) for name in channels]
+    values = table.values[:, places]
+    values[:, [channels.index(name) for name in absent]] = np.nan
+    return Matched(values, ignored, absent)
 
 
 def observed_medians(values: FloatArray, channels: Sequence[str]) -> FloatArray:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from patchad.alarms.rules import AlarmRules, Segment, Shape, find_events
 from patchad.data.holdout import held_out_blocks
 from patchad.data.parameters import check_types
-from patchad.data.series import Missing, Prepared, Series, match_channels, observed_medians, prepare
+from patchad.data.series import Matched, Missing, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.data.stages import Scored, Stage
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors.saving import save_detector
@@ -143,7 +143,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         tables = [to_table(item) for item in (X if is_list_of_series(X) else [X])]
         self._learn_channels(tables[0])
-        values = [self._match(table)[0] for table in tables]
+        values = [self._match(table, complete=True).values for table in tables]
         self.initial_ = np.median([observed_medians(v, self.channels_) for v in values], axis=0)
         prepared = [self._prepare(table, v) for table, v in zip(tables, values, strict=True)]
         segments = [segment for p in prepared for segment in p.segments]
@@ -182,8 +182,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """
         if is_list_of_series(X):
             return [self.explain(item) for item in X]
-        table, prepared, _ = self._read(X)
-        return table.frame(np.asarray(self._score_all(prepared, explain=True).attribution), self.channels_)
+        table, prepared, matched = self._read(X)
+        scored = self._score_all(prepared, explain=True, absent=matched.absent)
+        return table.frame(np.asarray(scored.attribution), self.channels_)
 
     def detect(self, X: Any) -> Any:
         """Find events.
@@ -250,19 +251,25 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _match(self, table: Table) -> tuple[FloatArray, tuple[str, ...]]:
-        return match_channels(table, self.channels_, named=self.named_, detector=type(self).__name__)
+    def _match(self, table: Table, *, complete: bool = False) -> Matched:
+        name = type(self).__name__
+        return match_channels(table, self.channels_, named=self.named_, detector=name, complete=complete)
 
     def _prepare(self, table: Table, values: FloatArray) -> Prepared:
         return prepare(
             values, self.channels_, table.index, missing=self.missing, max_gap=self.max_gap, initial=self.initial_
         )
 
-    def _read(self, X: Any) -> tuple[Table, Prepared, tuple[str, ...]]:
+    def _read(self, X: Any) -> tuple[Table, Prepared, Matched]:
         check_is_fitted(self, "threshold_")
         table = to_table(X)
-        values, ignored = self._match(table)
-        return table, self._prepare(table, values), ignored
+        matched = self._match(table)
+        values = matched.values
+        if matched.absent:  # held at the median of train: nothing is known of it, in any row
+            lacking = [self.channels_.index(name) for name in matched.absent]
+            values = values.copy()
+            values[:, lacking] = self.initial_[lacking]
+        return table, self._prepare(table, values), matched
 
     def _chunks(self, length: int) -> Iterator[slice]:
         """Cut the rows of a segment into those that are pushed at once: memory stays bounded whatever its length."""
@@ -276,7 +283,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             yield scorer.push(values[chunk])
         yield scorer.flush()
 
-    def _score_all(self, prepared: Prepared, *, explain: bool) -> Scored:
+    def _score_all(self, prepared: Prepared, *, explain: bool, absent: Sequence[str] = ()) -> Scored:
         """Score every segment; return all rows of the table, NaN where there is no score."""
         rows = prepared.length
         scores, local, unadapted = (np.full(rows, np.nan) for _ in range(3))
@@ -289,23 +296,23 @@ class Detector(BaseEstimator):  # type: ignore[misc]
                 local[where] = part.scores if part.local is None else part.local
                 unadapted[where] = part.scores if part.unadapted is None else part.unadapted
                 if part.attribution is not None:
+                    part.attribution[:, [self.channels_.index(name) for name in absent]] = 0.0
                     shares[where] = _shares(part.attribution)
                 done += len(part)
         return Scored(scores, shares, local if self._is_sharpened() else None, unadapted)
 
     def _found(self, X: Any) -> tuple[Table, Detection]:
         """Score, find events, and collect what is known of them."""
-        table, prepared, ignored = self._read(X)
-        scored = self._score_all(prepared, explain=True)
+        table, prepared, matched = self._read(X)
+        scored = self._score_all(prepared, explain=True, absent=matched.absent)
         levels = self.threshold_.levels(scored.scores)
         segments = [
             Segment(rows, scored[rows], levels[rows], prepared.muted[rows])
             for rows in prepared.rows
             if len(rows) >= self._window()  # shorter ones are scored beside made-up rows, and never alarm
         ]
-        values, _ = self._match(table)
         events, alarms = find_events(
-            segments, values, self.alarm_rules_, self._shape_of_events(), self.channels_, index=table.index
+            segments, matched.values, self.alarm_rules_, self._shape_of_events(), self.channels_, index=table.index
         )
         detection = Detection(
             scores=scored.scores,
@@ -315,7 +322,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             channels=self.channels_,
             index=table.index,
             contributions=np.asarray(scored.attribution),
-            notes=self._notes(prepared, ignored),
+            notes=self._notes(prepared, matched),
             observed=table if self.named_ else replace(table, channels=None),
             expected=expectations(self._expected_rows, prepared, events),
         )
@@ -341,13 +348,17 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """Return whether local scores differ from the scores."""
         return getattr(self, "fold", "newest") == "mean"
 
-    def _notes(self, prepared: Prepared, ignored: Sequence[str]) -> tuple[str, ...]:
+    def _notes(self, prepared: Prepared, matched: Matched) -> tuple[str, ...]:
         notes = [*(f"in fit: {note}" for note in self.fit_notes_), *prepared.notes]
         padded = sum(len(rows) for rows in prepared.rows if len(rows) < self._window())
         if padded:
             notes.append(f"{padded:,} rows stand in pieces shorter than the window, which are padded and never alarm")
-        if ignored:
-            notes.append(f"ignored columns that were not in the fit: {listed(ignored)}")
+        if matched.ignored:
+            notes.append(f"ignored columns that were not in the fit: {listed(matched.ignored)}")
+        if matched.absent:
+            notes.append(
+                f"channels of the fit are missing, and the others are scored without: {listed(matched.absent)}"
+            )
         return tuple(notes)
 
     def _stored_rows(self) -> int:

@@ -204,11 +204,13 @@ def _card(section: Section, number: int) -> dict[str, Any] | None:
     """Return the curves of one event: observed and, where known, expected values of the channels blamed most."""
     detection, axis = section.detection, section.axis
     event, table = detection.events[number], detection.observed
-    names = [name for name, _ in event.channels[:CARD_CHANNELS]]
-    if table is None or not names:
+    if table is None:
+        return None
+    columns = detection.channels if table.channels is None else table.channels
+    names = [name for name, _ in event.channels[:CARD_CHANNELS] if name in columns]
+    if not names:
         return None
     expected = next((one for one in detection.expected if one.event == number), None)
-    columns = detection.channels if table.channels is None else table.channels
     shown = surroundings(event, len(detection.scores))
     curves = []
     for name in names:
