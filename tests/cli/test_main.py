@@ -383,3 +383,12 @@ def test_inspect_says_what_the_level_rests_on(folder, capsys):
     assert re.search(
         r"1 false events per 10,000 rows; (measured|extrapolated), from \d+ clusters", capsys.readouterr().out
     )
+
+
+def test_extra_columns_of_any_type_are_ignored_and_named(folder, tmp_path, capsys):
+    pd.read_csv(folder / "odd.csv").assign(operator="Jo", shift=3).to_csv(tmp_path / "odd.csv", index=False)
+    model = str(folder / "model.safetensors")
+    for source, name in ((folder, "plain"), (tmp_path, "extra")):
+        assert run(["detect", model, str(source / "odd.csv"), "-o", str(tmp_path / f"{name}.csv")]) == 0
+    assert "ignored columns that were not in the fit: 'operator', 'shift'" in capsys.readouterr().err
+    assert (tmp_path / "plain.csv").read_text() == (tmp_path / "extra.csv").read_text()

@@ -68,7 +68,7 @@ def test_fit_with_names_matches_by_name_and_reports_extra_columns(train):
     detector = small().fit(frame)
     assert list(detector.feature_names_in_) == ["x", "y", "z"]
     expected = detector.decision_function(frame).to_numpy()
-    shuffled = frame[["z", "x", "y"]].assign(extra=1.0).reset_index(drop=True)
+    shuffled = frame[["z", "x", "y"]].assign(extra="words").reset_index(drop=True)
     np.testing.assert_array_equal(detector.decision_function(shuffled), expected)
     np.testing.assert_array_equal(detector.decision_function(train), expected)
     assert "ignored columns that were not in the fit: 'extra'" in detector.detect(shuffled).notes

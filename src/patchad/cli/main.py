@@ -165,8 +165,9 @@ def detect(
     from patchad.report.page import Chapter, render_page
     from patchad.thresholds.promise import parse_rate
 
-    tables = _read(data, time, "test", join=join)
     detector = load(model)
+    only = (*detector.channels_, *([] if labels is None else [labels])) if detector.named_ else ()
+    tables = _read(data, time, "test", join=join, only=only)
     shape = {"merge_gap": merge_gap, "min_duration": min_duration}
     detector.set_params(**{name: value for name, value in shape.items() if value is not None})
     if false_alarms is not None:
@@ -299,11 +300,13 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _read(paths: Sequence[Path], time: str | None, part: str, *, join: bool = False) -> list[tuple[str, Table]]:
+def _read(
+    paths: Sequence[Path], time: str | None, part: str, *, join: bool = False, only: Sequence[str] = ()
+) -> list[tuple[str, Table]]:
     from patchad.data.joining import join_tables
     from patchad.data.readers import find_files, read_table
 
-    tables = [(name, read_table(path, time=time, part=part)) for name, path in find_files(paths)]
+    tables = [(name, read_table(path, time=time, part=part, only=only)) for name, path in find_files(paths)]
     joined = join_tables(tables) if join else tables
     if len(joined) < len(tables):
         _notify(f"note: {len(tables)} files follow each other in time and are read as {len(joined)} series; --no-join")

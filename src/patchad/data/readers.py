@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ def find_files(paths: Sequence[Path]) -> list[tuple[str, Path]]:
     return [(file.stem if stems.count(file.stem) == 1 else str(file), file) for file in files]
 
 
-def read_table(path: Path, *, time: str | None = None, part: str = "train") -> Table:
+def read_table(path: Path, *, time: str | None = None, part: str = "train", only: Collection[str] = ()) -> Table:
     """Read one data file.
 
     Parameters
@@ -45,11 +45,13 @@ def read_table(path: Path, *, time: str | None = None, part: str = "train") -> T
         The column that holds the times; see `to_table`.
     part
         The array to take from an npz file that holds several.
+    only
+        The columns to read, where they have names; empty: all.
     """
     if path.suffix.lower() not in READERS:
         raise InputError(f"{str(path)!r} is of an unknown kind; {', '.join(READERS)} are read")
     try:
-        table = to_table(READERS[path.suffix.lower()](path, part), time=time)
+        table = to_table(READERS[path.suffix.lower()](path, part), time=time, only=only)
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
     except InputError as error:

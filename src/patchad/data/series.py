@@ -103,7 +103,7 @@ def match_channels(
             f"channel {listed(absent)} of the fit is missing; the columns are {listed(table.channels)}: "
             "add or rename a column, or pass a plain array to match by position"
         )
-    ignored = tuple(name for name in table.channels if name not in channels)
+    ignored = (*table.ignored, *(name for name in table.channels if name not in channels))
     if table.channels == channels:
         return Matched(table.values, ignored)
     places = [0 if name in absent else table.channels.index(name) for name in channels]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,8 @@ class Table:
     kind: Kind = "numpy"
     native_index: Any = None
     """The index of a pandas object."""
+    ignored: tuple[str, ...] = ()
+    """Columns that were not read, because nobody asked for them."""
 
     def without(self, name: str) -> tuple[Table, FloatArray]:
         """Take one channel out: the table without it, and its `(time,)` values.
@@ -106,7 +108,7 @@ def _is_series(item: Any) -> bool:
     return not isinstance(item, Sequence | str | bytes) and _as_narwhals(item) is not None
 
 
-def to_table(X: Any, *, time: str | None = None) -> Table:
+def to_table(X: Any, *, time: str | None = None, only: Collection[str] = ()) -> Table:
     """Read any supported container.
 
     Parameters
@@ -116,6 +118,8 @@ def to_table(X: Any, *, time: str | None = None) -> Table:
     time
         The column that holds the times; by default a column named time, timestamp, date or datetime (any case), or the
         only column that holds times.
+    only
+        The columns to read where they have names; others, of whatever type, are left out. Empty: all.
 
     Examples
     --------
@@ -140,7 +144,7 @@ def to_table(X: Any, *, time: str | None = None) -> Table:
     else:
         frame = wrapped
         channels = tuple(frame.columns)
-    return _from_frame(frame, None if numbered else channels, time)
+    return _from_frame(frame, None if numbered else channels, time, only)
 
 
 def _as_narwhals(X: Any) -> nw.DataFrame[Any] | nw.Series[Any] | None:
@@ -199,7 +203,9 @@ def _float_type(dtypes: Sequence[np.dtype[Any]]) -> type[np.floating]:
     return np.float32 if small else np.float64
 
 
-def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, time: str | None) -> Table:
+def _from_frame(
+    frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, time: str | None, only: Collection[str]
+) -> Table:
     kind: Kind = frame.implementation.name.lower()
     native_index = nw.maybe_get_index(frame)
     index = None if time is not None else _index_of_times(native_index)
@@ -211,9 +217,11 @@ def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, time
         raise InputError(
             f"found no channels, only the time column {time_column!r}; at least one number column is needed"
         )
-    if channels is not None:
-        channels = tuple(name for name in channels if name != time_column)
-    return Table(_numbers(frame, names), channels, index, kind, native_index)
+    if channels is None:
+        return Table(_numbers(frame, names), None, index, kind, native_index)
+    wanted = [name for name in names if name in only] or names
+    ignored = tuple(name for name in names if name not in wanted)
+    return Table(_numbers(frame, wanted), tuple(wanted), index, kind, native_index, ignored)
 
 
 def _index_of_times(native_index: Any) -> NDArray[np.generic] | None:

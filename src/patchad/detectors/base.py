@@ -262,7 +262,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any) -> tuple[Table, Prepared, Matched]:
         check_is_fitted(self, "threshold_")
-        table = to_table(X)
+        table = to_table(X, only=self.channels_ if self.named_ else ())
         matched = self._match(table)
         values = matched.values
         if matched.absent:  # held at the median of train: nothing is known of it, in any row
