@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from patchad import PatchAD, make
+from patchad._kernels import backend, eager
 from patchad.detectors.backends.onnx import with_onnx
 from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
@@ -159,6 +160,19 @@ def rates(device: torch.device) -> dict[str, float]:
     return {"matmul": 2 * size**3 / found["matmul"], "copy": 8 * block.numel() / found["copy"]}
 
 
+def without_kernels(call: Callable[[], object]) -> Callable[[], object]:
+    """Return a call that runs our code on torch's operations alone."""
+
+    def run() -> object:
+        loaded, backend._load = backend._load, lambda _: eager
+        try:
+            return call()
+        finally:
+            backend._load = loaded
+
+    return run
+
+
 def compiles(device: torch.device) -> bool:
     """Return whether torch.compile works here; print why not."""
     try:
@@ -169,38 +183,35 @@ def compiles(device: torch.device) -> bool:
     return True
 
 
+def compile_all(calls: dict[str, Callable[[], object]]) -> float:
+    """Make every compiled call once; return the seconds that it took."""
+    torch._dynamo.reset()
+    began = time.perf_counter()
+    for call in calls.values():
+        call()
+    return time.perf_counter() - began
+
+
 def measure(case: Case, rate: dict[str, float], seconds: float, *, compiled: bool) -> dict[str, object]:
     """Time one case; rates are windows per second."""
     large = BATCHES[-1] if case.device.type == "cuda" or case.preset == "default" else 256
-    calls = {
-        "score_1": case.score(1),
-        "score_plain_1": case.score_plain(1),
-        "score_128": case.score(128),
-        "score_plain_128": case.score_plain(128),
-        "score_large": case.score(large),
-        "score_plain_large": case.score_plain(large),
-        "train": case.train(),
-        "train_plain": case.train_plain(),
-    }
+    sizes = {"1": 1, "128": 128, "large": large}
+    calls = {"train": case.train(), "train_plain": case.train_plain()}
+    calls |= {f"score_{name}": case.score(size) for name, size in sizes.items()}
+    calls |= {f"score_plain_{name}": case.score_plain(size) for name, size in sizes.items()}
+    difference = case.worst_difference()  # before a step changes the weights of either net
     compile_seconds = 0.0
     if compiled:
-        torch._dynamo.reset()
-        added = {
-            "score_compiled_1": case.score_plain(1, compiled=True),
-            "score_compiled_128": case.score_plain(128, compiled=True),
-            "score_compiled_large": case.score_plain(large, compiled=True),
-            "train_compiled": case.train_plain(compiled=True),
-        }
-        began = time.perf_counter()
-        for call in added.values():
-            call()
-        compile_seconds = time.perf_counter() - began
+        added = {f"score_compiled_{name}": case.score_plain(size, compiled=True) for name, size in sizes.items()}
+        added["train_compiled"] = case.train_plain(compiled=True)
+        compile_seconds = compile_all(added)
         calls |= added
-    difference = case.worst_difference()  # our net has made no step yet
+        if case.device.type == "cpu":  # a GPU would replay captured kernels
+            calls |= {f"score_eager_{name}": without_kernels(calls[f"score_{name}"]) for name in sizes}
+            calls["train_eager"] = without_kernels(calls["train"])
     best = timed(calls, case.device, seconds)
-    size = {"1": 1, "128": 128, "large": large}
     per_second = {
-        name: (TRAINED[case.preset] if name.startswith("train") else size[name.rsplit("_", 1)[1]]) / spent
+        name: (TRAINED[case.preset] if name.startswith("train") else sizes[name.rsplit("_", 1)[1]]) / spent
         for name, spent in best.items()
     }
     flops = case.flops()
@@ -240,20 +251,26 @@ def table(results: list[dict[str, object]]) -> str:
 
 def compiled_table(results: list[dict[str, object]]) -> str:
     """Format our rates beside those of the plain net under torch.compile as Markdown."""
-    lines = [
-        "| preset | channels | windows/s | plain | torch.compile | ours | ours / torch.compile | compiling, s |",
-        "|" + " --- |" * 8,
-    ]
-    rows = {"training": "train", "scoring 128": "score_128", "scoring many": "score_large", "one window": "score_1"}
+    columns = "preset | channels | windows/s | plain | torch.compile | ours, no kernels | ours | ours / torch.compile"
+    lines = [f"| {columns} |", "|" + " --- |" * 8]
+    rows = {
+        "training": "train",
+        "scoring, batch 128": "score_128",
+        "scoring many": "score_large",
+        "one window": "score_1",
+    }
     for result in results:
         rates: dict[str, float] = result["windows_per_second"]  # type: ignore[assignment]
         for label, name in rows.items():
             kind, _, size = name.partition("_")
-            plain, compiled = (rates["_".join(filter(None, (kind, way, size)))] for way in ("plain", "compiled"))
-            cells = [result["preset"], result["channels"], label, f"{plain:,.0f}", f"{compiled:,.0f}"]
-            cells += [f"{rates[name]:,.0f}", f"{rates[name] / compiled:.1f}", f"{result['compile_seconds']:.0f}"]
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+            names = ["_".join(filter(None, (kind, way, size))) for way in ("plain", "compiled", "eager", "")]
+            cells = [f"{rates[one]:,.0f}" if one in rates else "" for one in names]
+            ratio = f"{rates[name] / rates[names[1]]:.1f}"
+            lines.append(
+                "| " + " | ".join(map(str, [result["preset"], result["channels"], label, *cells, ratio])) + " |"
+            )
+    compiling = ", ".join(f"{result['compile_seconds']:.0f}" for result in results)
+    return "\n".join([*lines, f"compiling, s: {compiling}"])
 
 
 PUBLISHED = {"anomaly_transformer": {"d_model": 512}, "dcdetector": {"d_model": 256}}
