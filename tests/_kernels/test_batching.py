@@ -39,4 +39,4 @@ def test_only_large_training_batches_are_split(batch, values):
     size = micro_batch_size(batch, values)
     assert 1 <= size <= batch
     assert size == batch or batch * values > MIN_PARALLEL_VALUES
-    assert size == 1 or size * values <= CACHED_VALUES or batch * values <= MIN_PARALLEL_VALUES
+    assert (size - 1) * values <= CACHED_VALUES or batch * values <= MIN_PARALLEL_VALUES

