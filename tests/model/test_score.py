@@ -101,10 +101,6 @@ def test_only_the_witnesses_that_are_needed_are_observed(kind, explain, names):
         assert (attribution >= 0).all()
 
 
-def test_a_witness_can_be_left_out():
-    assert [one.name for one in rule_of(np.ones((9, 2))).without(["residual"]).witnesses] == ["discrepancy"]
-
-
 def test_a_plant_that_changed_for_good_does_not_alarm_for_ever(tmp_path):
     train, test = waves(1500), waves(1500, seed=1)
     test[300:, 0] += 0.6

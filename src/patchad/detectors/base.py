@@ -272,7 +272,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         return table, self._prepare(table, values), matched
 
     def _chunks(self, length: int) -> Iterator[slice]:
-        """Cut the rows of a segment into those that are pushed at once: memory stays bounded whatever its length."""
+        """Cut the rows of a segment into those that are pushed at once: RAM stays bounded whatever its length."""
         for first in range(0, length, CHUNK_ROWS):
             yield slice(first, first + CHUNK_ROWS)
 

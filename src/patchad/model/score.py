@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -76,10 +75,6 @@ class ScoreRule:
                 own = witness.attribution(evidence.observed[witness.name].cpu().numpy())
                 found = found if own is None else found + own
         return found
-
-    def without(self, names: Collection[str]) -> Self:
-        """Return the rule without some witnesses."""
-        return replace(self, witnesses=tuple(one for one in self.witnesses if one.name not in names))
 
 
 def _column_scale(folded: FloatArray) -> TailScale:
