@@ -8,18 +8,45 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.reference.events_slow import slow_events
 
-from patchad.alarms import events
-from patchad.alarms.events import CHECK_EVERY, REGIME_ROWS, REPEAT_PEAK, REPEAT_ROWS, REPEATS_COUNTED, EventStage
+from patchad.alarms import repeats
+from patchad.alarms.events import CHECK_EVERY, REGIME_ROWS, EventStage, Shape
+from patchad.alarms.listing import EXPLAINED
+from patchad.alarms.repeats import REPEAT_PEAK, REPEAT_ROWS, REPEATS_COUNTED, Repeats
 from patchad.data.stages import Scored
 
 LEVEL = 2.0
 """Level of the tests by hand; normal scores are 0, so that events close under 1."""
 
 
-def find(scores, *, muted=None, explained=None, merge_gap=0, min_duration=1, bounds=(), **fields):
+FAR = 10**6
+"""A window so long that events are bounded by nothing but the scores."""
+
+
+class Listed:
+    """The events of a segment that are listed: ripe, not explained by the rows marked so, and no repeats."""
+
+    def __init__(self, *, window=FAR, merge_gap=0, min_duration=1, **stage):
+        shape = Shape(merge_gap=merge_gap, min_duration=min_duration, window=window)
+        self.stage, self.repeats = EventStage(shape=shape, **stage), Repeats()
+        self.explained, self.ripe = np.zeros(0, dtype=bool), []
+
+    def push(self, rows, levels, muted, explained):
+        self.explained = np.concatenate([self.explained, explained])
+        self.ripe += self.stage.push(rows, levels, muted)
+
+    def flush(self):
+        self.ripe += self.stage.flush()
+
+    @property
+    def listed(self):
+        kept = [one for one in self.ripe if self.explained[one.active].sum() <= EXPLAINED * len(one.active)]
+        return [one for one in kept if self.repeats.counted_on(one) is None]
+
+
+def find(scores, *, muted=None, explained=None, merge_gap=0, min_duration=1, bounds=(), window=FAR, **fields):
     """Find the events of scores over `LEVEL`, pushed in parts that end at these bounds."""
     rows = Scored(np.asarray(scores, dtype=float), **{name: np.asarray(x, dtype=float) for name, x in fields.items()})
-    stage = EventStage(base=0.0, edge=1.0, merge_gap=merge_gap, min_duration=min_duration)
+    stage = Listed(base=0.0, edge=1.0, merge_gap=merge_gap, min_duration=min_duration, window=window)
     none = np.zeros(len(rows), dtype=bool)
     muted, explained = (none if mask is None else np.asarray(mask, dtype=bool) for mask in (muted, explained))
     for a, b in pairwise([0, *bounds, len(rows)]):
@@ -36,7 +63,7 @@ def facts(found):
     """Everything that is known of findings, as something that compares."""
     return [
         (one.rows, one.kind, one.first, one.opened, one.level, one.last, one.peak, one.peak_score, one.recognised)
-        + (one.repeats, one.explained, one.active, tuple(one.peaks), one.latest)
+        + (one.repeats, tuple(one.active), tuple(one.peaks), one.latest)
         + (() if one.attribution is None else tuple(one.attribution))
         for one in found
     ]
@@ -61,7 +88,7 @@ def random_rows(seed: int, length: int) -> tuple[Scored, np.ndarray, np.ndarray,
     return rows, held([2.0, 2.0, 2.5, 4.0], 300), held([0, 0, 0, 1], 30) > 0, held([0, 0, 1], 100) > 0
 
 
-def push_all(stage: EventStage, parts, bounds) -> EventStage:
+def push_all(stage: Listed, parts, bounds) -> Listed:
     rows, *others = parts
     for a, b in pairwise([0, *bounds, len(rows)]):
         stage.push(rows[slice(a, b)], *(one[a:b] for one in others))
@@ -69,9 +96,10 @@ def push_all(stage: EventStage, parts, bounds) -> EventStage:
     return stage
 
 
-def make_stage(seed: int) -> EventStage:
+def make_stage(seed: int) -> Listed:
     rng = np.random.default_rng(seed)
-    return EventStage(base=0.1, edge=1.0, merge_gap=int(rng.choice([0, 3, 30])), min_duration=int(rng.choice([1, 4])))
+    gap, shortest, window = int(rng.choice([0, 3, 30])), int(rng.choice([1, 4])), int(rng.choice([1, 20, FAR]))
+    return Listed(base=0.1, edge=1.0, merge_gap=gap, min_duration=shortest, window=window)
 
 
 @settings(max_examples=60)
@@ -114,8 +142,8 @@ def test_events_equal_those_of_the_slow_twin(seed, length, merge_gap, min_durati
     rows, *others = random_rows(seed, length)
     shape = {"base": 0.1, "edge": edge, "merge_gap": merge_gap, "min_duration": min_duration}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events, "REPEAT_ROWS", -(10**9))
-        found = push_all(EventStage(**shape), (rows, *others), []).listed
+        patch.setattr(repeats, "REPEAT_ROWS", -(10**9))
+        found = push_all(Listed(**shape), (rows, *others), []).listed
     expected = slow_events(rows, *others, **shape)
     assert [(one.rows, one.peak, one.peak_score) for one in found] == [
         (one.rows, one.peak, one.peak_score) for one in expected
@@ -209,6 +237,36 @@ def test_no_rows_give_no_events():
     assert find([]) == []
 
 
+# -- known in time -------------------------------------------------------------------------------------------------
+
+
+def test_what_came_long_before_an_event_opened_is_not_part_of_it():
+    scores = np.concatenate([np.full(60, 1.5), [9.0], np.zeros(20)])
+    assert rows_of(find(scores)) == [(0, 61)]
+    assert rows_of(find(scores, window=20)) == [(40, 61)]
+
+
+def test_the_start_of_an_event_that_has_lasted_stays():
+    scores, local = np.full(400, 3.0), np.full(400, 1.1)
+    local[300:310] = 1e6
+    assert rows_of(find(scores, local=local)) == [(300, 310)]
+    assert rows_of(find(scores, local=local, window=20)) == [(0, 394)]
+
+
+def test_rows_of_an_open_event_that_no_unusual_one_follows_are_part_of_it():
+    scores, local = np.full(400, 3.0), np.zeros(400)
+    local[:10] = 5.0
+    assert rows_of(find(scores, local=local)) == [(0, 10)]
+    assert rows_of(find(scores, local=local, window=50)) == [(0, 367)], "a window after the last row that was part"
+    assert rows_of(find(scores, local=np.zeros(400), window=50)) == [(0, 400)]
+
+
+def test_what_lasts_is_no_repeat():
+    long = [(row, 5.0) for start in range(0, 2000, 400) for row in range(start, start + 150)]
+    assert [one.repeats for one in find(peaks_at(*long, length=2000))] == [3, 0]
+    assert [one.repeats for one in find(peaks_at(*long, length=2000), window=20)] == [0] * 5
+
+
 # -- repeats -------------------------------------------------------------------------------------------------------
 
 
@@ -297,7 +355,7 @@ def test_a_regime_that_is_unsteady_at_first_is_recognised_later():
 def test_an_event_inside_a_regime_is_found():
     scores = step()
     scores[2000:2030] += 5.0
-    inside, regime = find(scores, merge_gap=20)
+    regime, inside = find(scores, merge_gap=20)
     assert (regime.kind, regime.rows) == ("regime", (500, 3000))
     assert (inside.kind, inside.rows) == ("anomaly", (2000, 2030))
 
@@ -315,7 +373,7 @@ def test_adaptation_does_not_end_a_regime():
     (found,) = find(scores, unadapted=unadapted, local=unadapted, merge_gap=20)
     assert (found.kind, found.rows) == ("regime", (500, 3000))
     scores[2000:2030] += 5.0
-    inside, _ = find(scores, unadapted=unadapted, local=unadapted, merge_gap=20)
+    _, inside = find(scores, unadapted=unadapted, local=unadapted, merge_gap=20)
     assert inside.rows == (2000, 2030)
 
 

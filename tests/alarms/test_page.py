@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchad.alarms import edges, events, rules, sensors
+from patchad.alarms import edges, events, repeats, rules, sensors
 from patchad.thresholds import promise
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text().split())
@@ -21,9 +21,9 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),
         f"has lasted {events.REGIME_ROWS} rows",
         f"checked every {events.CHECK_EVERY} rows",
-        f"over {events.REPEAT_PEAK} times the median peak",
-        f"at most {events.REPEAT_ROWS:,} rows after the end",
-        f"up to {events.REPEAT_ROWS * (1 + events.REPEATS_COUNTED):,}.",
+        f"over {repeats.REPEAT_PEAK} times the median peak",
+        f"at most {repeats.REPEAT_ROWS:,} rows after the end",
+        f"up to {repeats.REPEAT_ROWS * (1 + repeats.REPEATS_COUNTED):,}.",
         f"{rules.EDGE_QUANTILE:.1%}".replace("%", " %"),
         f"and {sensors.MORE_ROWS} rows more",
         f"over {sensors.MAX_FREEZE:.0%}".replace("%", " %"),
@@ -36,5 +36,5 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 def test_the_words_of_the_page_for_numbers_hold():
     """A tenth, ten, halfway, a quarter, two, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
-    assert (events.CLOSING, edges.SHARPNESS, events.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 1.0)
+    assert (events.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 1.0)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN) == (2.0, 10, 0.5)

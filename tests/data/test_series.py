@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from patchad.data.preparing import Preparer
 from patchad.data.series import match_channels, prepare
 from patchad.data.table import Table
 from patchad.errors import InputError
@@ -110,6 +113,49 @@ def test_where_a_table_ends_changes_nothing_before(steps, missing, absent, lengt
     for one, other in zip(short.segments, whole.segments, strict=False):
         np.testing.assert_array_equal(one.values, other.values[: len(one)])
     np.testing.assert_array_equal(short.muted, whole.muted[:length])
+
+
+@settings(max_examples=200)
+@given(
+    steps=st.lists(st.sampled_from([1, 2, 30, 900]), min_size=39, max_size=39),
+    missing=st.sampled_from(["interpolate", "drop"]),
+    absent=cells,
+    bounds=st.lists(st.integers(1, 39), max_size=6).map(lambda found: sorted(set(found))),
+    max_gap=st.integers(1, 12),
+)
+def test_rows_pushed_in_any_parts_are_prepared_alike(steps, missing, absent, bounds, max_gap):
+    values = np.arange(80.0).reshape(40, 2)
+    for row, count in enumerate(absent):
+        values[row, :count] = NAN
+    times = np.cumsum([0, *steps]).astype("datetime64[s]")
+    whole, parted = (Preparer(("a", "b"), np.full(2, 7.0), missing=missing, max_gap=max_gap) for _ in range(2))
+    expected = whole.push(values, times)
+    found = [parted.push(values[a:b], times[a:b]) for a, b in pairwise([0, *bounds, 40])]
+    for name in ("muted", "kept"):
+        np.testing.assert_array_equal(np.concatenate([getattr(one, name) for one in found]), getattr(expected, name))
+    assert sum(one.gaps for one in found) == expected.gaps
+    assert found[-1].ended == expected.ended
+    segments: list[list[int]] = []
+    for part in (part for one in found for part in one.parts):
+        segments += [[]] if part.begins else []
+        segments[-1] += part.rows.tolist()
+    assert segments == [part.rows.tolist() for part in expected.parts]
+    for one, other in zip(found, pairwise([0, *bounds, 40]), strict=True):
+        assert not one.parts or other[0] <= one.parts[0].rows[0] <= one.parts[-1].rows[-1] < other[1]
+    filled = [part.values for one in found for part in one.parts]
+    if filled:
+        np.testing.assert_array_equal(np.concatenate(filled), np.concatenate([p.values for p in expected.parts]))
+
+
+def test_rows_that_are_refused_leave_everything_as_it_was():
+    preparer = Preparer(("a",), np.zeros(1), missing="error")
+    preparer.push(np.zeros((3, 1)), np.arange(3.0))
+    before = {name: getattr(preparer, name) for name in Preparer.state}
+    for values, times in ((NAN, 3.0), (np.inf, 3.0), (0.0, 2.0), (0.0, 1.0), (0.0, NAN)):
+        with pytest.raises(InputError):
+            preparer.push(np.full((1, 1), values), np.array([times]))
+    assert all(np.array_equal(getattr(preparer, name), value) for name, value in before.items())
+    preparer.push(np.zeros((1, 1)), np.array([3.0]))
 
 
 def test_a_slower_rate_becomes_the_usual_one():

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from patchad.alarms.edges import SHARPNESS, STEPS
-from patchad.alarms.events import CLOSING, EXPLAINED
+from patchad.alarms.events import CLOSING
+from patchad.alarms.listing import EXPLAINED
 from patchad.data.stages import Scored
 
 

@@ -57,13 +57,12 @@ def test_json_tells_the_kind_the_repeats_and_the_id_of_events():
     }
 
 
-def test_an_event_has_the_times_of_its_first_and_last_row():
+def test_an_event_is_told_with_its_times_and_its_state():
     times = np.arange(5).astype("datetime64[h]")
-    event = Event(1, 4, 2, 3.0, 50.0, (), kind="regime", repeats=1, id="one")
-    timed = event.timed(times)
-    assert (timed.start_time, timed.stop_time) == (times[1], times[3])
-    assert (timed.kind, timed.repeats, timed.id, len(timed)) == ("regime", 1, "one", 3)
-    assert timed.to_dict()["stop_time"] == "1970-01-01T03:00:00"
+    event = Event(1, 4, 2, 3.0, 50.0, (), times[1], times[3], kind="regime", repeats=1, id="one")
+    assert (event.state, len(event)) == ("closed", 3)
+    assert event.to_dict()["stop_time"] == "1970-01-01T03:00:00"
+    assert event.to_dict()["state"] == "closed"
 
 
 def test_events_are_ordered_by_severity_then_by_peak():

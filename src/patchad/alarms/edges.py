@@ -30,15 +30,25 @@ class Edges:
     rises: list[tuple[int, int]] = field(default_factory=list)
     """Rows that were higher than all before them, with their heights; only those that are high enough still."""
     last: int = -1
+    settled: bool = False
+    """Whether the first row stays, however high later rows are."""
 
     def add(self, row: int, unusual: float) -> None:
         """Take the next unusual row: at least 1, in distances of a row that is just unusual from normal."""
         height = int(STEPS * log2(unusual))
-        if not self.rises or height > self.rises[-1][1]:
+        if self.settled and height > self.rises[0][1]:
+            self.rises, self.last = [(self.rises[0][0], height)], row
+        elif not self.rises or height > self.rises[-1][1]:
             self.rises = [rise for rise in self.rises if rise[1] >= SHARPNESS * height] + [(row, height)]
             self.last = row
         elif height >= SHARPNESS * self.rises[-1][1]:
             self.last = row
+
+    def settle(self, first: int, last: int) -> None:
+        """Let the first row stay as it is; where no row was unusual, these are the first and last."""
+        if not self.rises:
+            self.rises, self.last = [(first, 0)], last
+        self.rises, self.settled = [(self.rises[0][0], self.rises[-1][1])], True
 
     @property
     def rows(self) -> tuple[int, int] | None:

@@ -1,14 +1,19 @@
-"""Events: from scores and levels to what a person on call is told, row by row with bounded state.
+"""Events: from scores and levels to what may be told to a person on call, row by row with bounded state.
 
 An event opens over the level and closes once the score has stayed under a lower one for `merge_gap` rows. Its edges lie
 where the data changes: at the first and last row that even the least strange window finds unusual (see `Edges`). What
 lasts stays: an event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS`
-steady rows it is a regime, whose further rows no longer alarm and in which new events are judged by what is new. A
-third event like the two just before it is a repeat, counted on the first of them.
+steady rows it is a regime, whose further rows no longer alarm and in which new events are judged by what is new.
+
+No row waits for ever to be known as inside or outside of an event. What came a reach (`Shape.reach`: a window and a
+pause) before an event opened is not part of it; rows of an open event that no unusual one follows within a reach are
+part of it; and `Shape.patience` rows after it opened an event is ripe: where it starts is settled, and whether it is
+listed can be decided (see `patchad.alarms.listing`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,32 +34,48 @@ STEADY_SPREAD = 1.0
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 50
 """Rows between two checks whether an open event is steady."""
-EXPLAINED = 0.5
-"""Share of its rows from which on a broken sensor explains an event."""
-REPEATS_AFTER = 2
-"""Like events that are listed; those after them are repeats."""
-REPEAT_ROWS = 1000
-"""Rows after an event in which one like it is a repeat; as many more for each repeat before it."""
-REPEATS_COUNTED = 4
-"""Repeats that count for that, at most."""
-REPEAT_PEAK = 1.5
-"""A peak this many times as high as the median of the like events before it is no repeat."""
+MIN_PATIENCE = 120
+"""Rows after its opening from which on an event is ripe, at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How events are put together."""
+
+    merge_gap: int
+    """Longest pause inside an event, in rows."""
+    min_duration: int
+    """Shortest event, in rows."""
+    window: int = 1
+    """Rows that are scored together: a score smears as far. Shorter segments never alarm."""
+
+    @property
+    def reach(self) -> int:
+        """Rows that are looked back from where an event opens, and ahead from its last unusual row."""
+        return self.window + self.merge_gap
+
+    @property
+    def patience(self) -> int:
+        """Rows from the opening of an event until it is ripe; a shorter one has closed by then."""
+        return max(2 * self.reach, MIN_PATIENCE)
 
 
 @dataclass(slots=True, eq=False)
 class Finding:
-    """An event in the making; rows are counted from the start of the segment."""
+    """An event in the making. Rows are those of the table, unless they are said to be counted in the segment."""
 
     first: int
-    """Where the score rose over the closing level."""
+    """Where the score rose over the closing level, counted in the segment."""
     opened: int
     """Where it rose over the level."""
     level: float
     """The level that it rose over."""
     last: int
-    """The last row over the closing level so far."""
+    """The last row over the closing level so far, counted in the segment."""
     attribution: FloatArray | None
     """(channel,), weighted by how far rows are over the level."""
+    until: int = 0
+    """The last row over the closing level so far."""
     kind: Kind = "anomaly"
     peak: int = 0
     peak_score: float = -np.inf
@@ -64,21 +85,26 @@ class Finding:
     recognised: int | None = None
     """Where it was recognised as a regime."""
     repeats: int = 0
-    explained: int = 0
-    """Rows over the closing level in which a broken sensor explains what is seen."""
-    active: int = 0
-    """Rows over the closing level."""
+    active: list[int] = field(default_factory=list)
+    """Rows over the closing level, until it is ripe."""
+    ripe: bool = False
+    """Whether its first row is settled and it is long enough."""
+    closed: bool = False
+    lasted: bool = False
+    """Whether it was ripe before it closed."""
     peaks: list[float] = field(default_factory=list)
     """Peaks of this event and its newest repeats."""
     latest: int = 0
     """Where it, or its newest repeat, ended."""
+    start_time: np.generic | None = None
+    stop_time: np.generic | None = None
 
     @property
     def rows(self) -> tuple[int, int]:
-        """Half-open rows of the event."""
+        """Half-open rows of the event so far."""
         first, last = self.edges.rows or (self.opened, self.over_last)
         if self.kind == "regime":
-            last = self.last
+            last = self.until
         return first, max(last, first) + 1
 
     @property
@@ -96,46 +122,57 @@ class EventStage:
         Median held-out score.
     edge
         Local score over which a row is unusual.
-    merge_gap
-        Longest pause inside an event, in rows.
-    min_duration
-        Shortest event, in rows.
+    shape
+        How events are put together.
 
     Examples
     --------
-    >>> stage = EventStage(base=0.0, edge=1.0, merge_gap=2, min_duration=1)
+    >>> stage = EventStage(base=0.0, edge=1.0, shape=Shape(merge_gap=2, min_duration=1))
     >>> scores = np.array([0.0, 3.0, 0.0, 5.0, 0.0, 0.0, 0.0, 0.0])
-    >>> stage.push(Scored(scores), np.full(8, 2.0), np.zeros(8, dtype=bool)); stage.flush()
-    >>> [(found.rows, found.peak) for found in stage.listed]
+    >>> found = stage.push(Scored(scores), np.full(8, 2.0), np.zeros(8, dtype=bool)) + stage.flush()
+    >>> [(one.rows, one.peak) for one in found]
     [((1, 4), 3)]
     """
 
-    def __init__(self, *, base: float, edge: float, merge_gap: int, min_duration: int) -> None:
-        self._base, self._edge, self._gap, self._shortest = base, edge, merge_gap, min_duration
-        self.listed: list[Finding] = []
-        """Events so far, in the order of their ends; open ones are not among them."""
+    state = ("_seen", "_run", "_unusual", "_open", "_regime", "_offset", "_recent")
+
+    def __init__(self, *, base: float, edge: float, shape: Shape) -> None:
+        self._base, self._edge, self._shape = base, edge, shape
         self._seen = 0
         self._run: int | None = None
-        """First row of the run over the closing level that lasts until now."""
-        self._run_edges = Edges()
-        """Unusual rows of that run."""
+        """First row of the run over the closing level that lasts until now, counted in the segment."""
+        self._unusual: deque[tuple[int, float]] = deque()
+        """Unusual rows of that run, a reach back at most."""
         self._open: Finding | None = None
         self._regime: Finding | None = None
         self._offset = 0.0
         """By how much scores are higher inside the regime."""
         self._recent = np.empty((0, 2))
         """The last scores, before and after adaptation, at most `REGIME_ROWS`."""
+        self._ripe: list[Finding] = []
 
-    def push(self, rows: Scored, levels: FloatArray, muted: BoolArray, explained: BoolArray | None = None) -> None:
-        """Take the next rows with their levels.
+    @property
+    def running(self) -> Finding | None:
+        """The event that is open and not ripe yet."""
+        return None if self._open is None or self._open.ripe else self._open
 
-        Muted rows neither open an event nor extend it. An event most of whose rows are explained, by a sensor that is
-        stuck or missing, is not listed.
+    def undecided(self) -> int | None:
+        """Return the first row that an event which is not ripe may begin with; None where there is none."""
+        rows = [found.rows[0] for found in (self._open, self._regime) if found is not None and not found.ripe]
+        return min(rows) if rows else self._unusual[0][0] if self._unusual else None
+
+    def push(
+        self, rows: Scored, levels: FloatArray, muted: BoolArray, numbers: NDArray[np.intp] | None = None
+    ) -> list[Finding]:
+        """Take the next rows with their levels; return the events that became ripe.
+
+        Muted rows neither open an event nor extend it. `numbers` are the rows of the table, by default those of the
+        segment.
         """
         if not len(rows):
-            return
-        explained = np.zeros(len(rows), dtype=bool) if explained is None else explained
-        chunk = _Chunk(rows, levels, muted, explained, self._base, self._edge, self._recent)
+            return []
+        numbers = np.arange(self._seen, self._seen + len(rows)) if numbers is None else numbers
+        chunk = _Chunk(rows, levels, muted, self._base, self._edge, self._recent, numbers)
         row = 0
         while row < len(rows):
             if self._open is None and self._regime is None:
@@ -149,20 +186,27 @@ class EventStage:
             row += 1
         self._seen += len(rows)
         self._recent = chunk.history[-REGIME_ROWS:].copy()
+        return self._ripened()
 
-    def flush(self) -> None:
-        """End the segment: close what is open."""
+    def flush(self) -> list[Finding]:
+        """End the segment: close what is open; return the events that became ripe."""
         for found in (self._open, self._regime):
             if found is not None:
                 self._close(found)
         self._open = self._regime = None
+        self._end_run()
+        return self._ripened()
+
+    def _ripened(self) -> list[Finding]:
+        found, self._ripe = self._ripe, []
+        return found
 
     def _step(self, chunk: _Chunk, row: int) -> None:
         now = self._seen + row
         if chunk.is_active(row, self._offset):
             self._run = now if self._run is None else self._run
             if chunk.unusual[row] and self._open is None and self._regime is None:
-                self._run_edges.add(now, float(chunk.unusual[row]))
+                self._note_unusual(int(chunk.numbers[row]), float(chunk.unusual[row]))
         else:
             self._end_run()
         if self._open is None and chunk.is_over(row, self._offset):
@@ -172,11 +216,17 @@ class EventStage:
         if self._regime is not None:
             self._watch_regime(self._regime, chunk, row, now)
 
+    def _note_unusual(self, number: int, unusual: float) -> None:
+        self._unusual.append((number, unusual))
+        while self._unusual[0][0] < number - self._shape.reach:
+            self._unusual.popleft()
+
     def _watch_regime(self, regime: Finding, chunk: _Chunk, row: int, now: int) -> None:
         """Close the regime on return to normal; until then follow what is steady in it."""
         if chunk.lasting[row]:
-            regime.last = now
-        elif now - regime.last > self._gap:
+            regime.last, regime.until = now, int(chunk.numbers[row])
+            self._let_ripen(regime)
+        elif now - regime.last > self._shape.merge_gap:
             self._close(regime)
             self._regime, self._offset = None, 0.0
         if self._regime is not None and self._open is None and (now - regime.first) % CHECK_EVERY == 0:
@@ -184,30 +234,33 @@ class EventStage:
 
     def _opened(self, chunk: _Chunk, row: int, now: int) -> Finding:
         attribution = None if chunk.attribution is None else np.zeros(chunk.attribution.shape[1])
-        first, edges = now if self._run is None else self._run, self._run_edges
-        self._run_edges = Edges()
-        return Finding(first, now, float(chunk.levels[row]), now, attribution, edges=edges)
+        first, edges = now if self._run is None else self._run, Edges()
+        for number, unusual in self._unusual:
+            edges.add(number, unusual)
+        self._unusual.clear()
+        number = int(chunk.numbers[row])
+        return Finding(first, number, float(chunk.levels[row]), now, attribution, number, edges=edges)
 
     def _extend(self, found: Finding, chunk: _Chunk, row: int, now: int) -> None:
         """Update the open event with a row, and close it or call it a regime where that is due."""
-        # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
-        if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
-            found.last = now
-            found.active += 1
-            found.explained += int(chunk.explained[row])
-            if chunk.unusual[row] and self._regime is None:
-                found.edges.add(now, float(chunk.unusual[row]))
-        if chunk.is_over(row, self._offset):
-            found.over_last = now
+        number = int(chunk.numbers[row])
+        over = chunk.is_over(row, self._offset)
+        if over:
+            found.over_last = number
             if chunk.scores[row] > found.peak_score:
-                found.peak, found.peak_score = now, float(chunk.scores[row])
+                found.peak, found.peak_score = number, float(chunk.scores[row])
             if found.attribution is not None and chunk.attribution is not None:
                 found.attribution += (chunk.scores[row] - chunk.levels[row]) * chunk.attribution[row]
-        if now - found.last > self._gap:
+        # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
+        if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
+            self._go_on(found, number, now, float(chunk.unusual[row]), over=over)
+        self._ripen(found, number)
+        if now - found.last > self._shape.merge_gap:
             self._close(found)
             self._open = None
         elif self._regime is None and found.last == now and _is_due(now - found.first) and chunk.is_steady(row):
-            found.kind, found.recognised = "regime", now
+            found.kind, found.recognised = "regime", number
+            self._let_ripen(found)
             self._regime, self._open, self._offset = found, None, chunk.height(row)
             self._end_run()
         elif self._regime is not None and _is_due(now - found.first):  # the regime has changed once more
@@ -215,38 +268,50 @@ class EventStage:
             self._open, self._offset = None, chunk.height(row)
             self._end_run()
 
+    def _go_on(self, found: Finding, number: int, now: int, unusual: float, *, over: bool) -> None:
+        """Take a row over the closing level into the event."""
+        found.last, found.until = now, number
+        if not found.ripe:
+            found.active.append(number)
+        if unusual and self._regime is None:
+            found.edges.add(number, unusual)
+        elif over and found.edges.settled and not found.edges.rises[0][1]:  # no row was unusual
+            found.edges.last = number
+        edges = found.edges.rows
+        if edges is not None and number - edges[1] > self._shape.reach:
+            found.edges.last = number
+        elif edges is None and number - found.over_last > self._shape.reach:
+            found.over_last = number
+
+    def _ripen(self, found: Finding, number: int) -> None:
+        """Settle where an event starts once it has lasted, and let it ripen as soon as it is long enough."""
+        if found.ripe or number - found.opened < self._shape.patience:
+            return
+        if not found.edges.settled:
+            found.edges.settle(found.opened, found.over_last)
+        found.lasted = True
+        self._let_ripen(found)
+
+    def _let_ripen(self, found: Finding) -> None:
+        """Call an event ripe if it is long enough."""
+        start, stop = found.rows
+        if not found.ripe and stop - start >= self._shape.min_duration:
+            if not found.edges.settled:
+                found.edges.settle(found.opened, found.over_last)
+            found.ripe = True
+            self._ripe.append(found)
+
     def _end_run(self) -> None:
-        self._run, self._run_edges = None, Edges()
+        self._run = None
+        self._unusual.clear()
 
     def _close(self, found: Finding) -> None:
-        """List an event, or count it as a repeat."""
-        start, stop = found.rows
-        if stop - start < self._shortest or found.explained > EXPLAINED * found.active:
-            return
-        alike = [other for other in self.listed if start - other.latest <= _reach(other) and _is_alike(found, other)]
-        for other in alike:
-            other.latest = stop
-        if len(alike) >= REPEATS_AFTER or any(other.repeats for other in alike):
-            alike[0].repeats += 1
-            alike[0].peaks = [*alike[0].peaks[-19:], found.peak_score]
-        else:
-            found.peaks, found.latest = [found.peak_score], stop
-            self.listed.append(found)
+        found.closed = True
+        self._let_ripen(found)
 
 
 def _is_due(age: int) -> bool:
     return age >= REGIME_ROWS and age % CHECK_EVERY == 0
-
-
-def _reach(other: Finding) -> int:
-    """Return the rows in which an event like this one is a repeat."""
-    return REPEAT_ROWS * (1 + min(other.repeats, REPEATS_COUNTED))
-
-
-def _is_alike(found: Finding, other: Finding) -> bool:
-    """Return whether an event is like an earlier one: the same channel leads, and its peak is not clearly higher."""
-    alike = other.lead == found.lead and found.kind == other.kind == "anomaly"
-    return alike and found.peak_score <= REPEAT_PEAK * float(np.median(other.peaks))
 
 
 class _Chunk:
@@ -257,13 +322,12 @@ class _Chunk:
         rows: Scored,
         levels: FloatArray,
         muted: BoolArray,
-        explained: BoolArray,
         base: float,
         edge: float,
         recent: FloatArray,
+        numbers: NDArray[np.intp],
     ) -> None:
-        self.scores, self.levels, self.attribution = rows.scores, levels, rows.attribution
-        self.explained = explained
+        self.scores, self.levels, self.attribution, self.numbers = rows.scores, levels, rows.attribution, numbers
         closing = base + CLOSING * (levels - base)
         lasting = rows.scores if rows.unadapted is None else rows.unadapted
         with np.errstate(invalid="ignore"):  # NaN is over no level

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from patchad.data.table import BoolArray, FloatArray
 
 SensorKind = Literal["stuck", "missing", "range"]
+KINDS: tuple[SensorKind, ...] = ("stuck", "missing", "range")
 
 LONGER = 2.0
 """A run has to be this many times as long as the longest of train, and more by a number of rows."""
@@ -20,6 +20,8 @@ MAX_FREEZE = 0.05
 """Share of train for which a channel may rest in one piece; one that rests longer has no rule for being stuck."""
 MIN_VALUES = 10
 """Different values that a channel needs in train for such a rule: a switch may rest for ever."""
+BLOCK_ROWS = 8192
+"""Rows that are looked at together: RAM stays bounded."""
 RANGE_MARGIN = 0.5
 """Distance outside the range of train, in ranges, from which on a value is impossible."""
 
@@ -62,16 +64,51 @@ class SensorRules:
         return cls(*np.array(limits).T)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class SensorFinding:
-    """Rows in which channels break a rule."""
+    """Rows in which channels break a rule: runs of one kind that overlap, or lie at most `MORE_ROWS` apart."""
 
     kind: SensorKind
     start: int
     stop: int
-    channels: tuple[int, ...]
-    excess: float
-    """How many times the limit was reached."""
+    """One after its last row so far."""
+    runs: dict[int, tuple[int, float]]
+    """For each channel where it first broke the rule, and how many times it reached the limit at most."""
+    going: list[int] = field(default_factory=list)
+    """Channels that break the rule still."""
+    settled: bool = False
+    """Whether its start is final."""
+    finished: bool = False
+    """Whether nothing can be added to it."""
+    cut: bool = False
+    """Whether it lasted until the end of the series."""
+    peak: int = -1
+    """Row with the highest score of its rows so far; -1: none has a score."""
+    peak_score: float = -np.inf
+    listed: bool | None = None
+    """Whether it is an event; None: not decided."""
+    start_time: np.generic | None = None
+    stop_time: np.generic | None = None
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Channels in the order in which they broke the rule."""
+        return tuple(sorted(self.runs, key=lambda channel: (self.runs[channel][0], channel)))
+
+    @property
+    def excess(self) -> float:
+        """How many times the limit was reached."""
+        return max(excess for _, excess in self.runs.values())
+
+    def absorb(self, other: SensorFinding) -> None:
+        """Take over the rows of another finding."""
+        self.start, self.stop = min(self.start, other.start), max(self.stop, other.stop)
+        self.going += other.going
+        if (other.peak_score, -other.peak) > (self.peak_score, -self.peak):
+            self.peak, self.peak_score = other.peak, other.peak_score
+        for channel, (start, excess) in other.runs.items():
+            own = self.runs.get(channel, (start, excess))
+            self.runs[channel] = min(start, own[0]), max(excess, own[1])
 
 
 class SensorStage:
@@ -82,81 +119,133 @@ class SensorStage:
     >>> rows = np.random.default_rng(0).normal(size=(500, 2))
     >>> stage = SensorStage(SensorRules.fit([rows]))
     >>> rows[100:200, 1] = rows[99, 1]; rows[300:400, 0] = np.nan
-    >>> stage.push(rows)
-    >>> [(found.kind, found.start, found.stop, found.channels) for found in stage.flush()]
+    >>> found = stage.push(rows) + stage.flush()
+    >>> [(one.kind, one.start, one.stop, one.channels) for one in found]
     [('stuck', 99, 200, (1,)), ('missing', 300, 400, (0,))]
     """
 
-    def __init__(self, rules: SensorRules) -> None:
-        self._rules = rules
-        self._seen = 0
-        self._last = np.full(len(rules.low), np.nan)
-        self._since: dict[SensorKind, NDArray[np.int64]] = {
-            kind: np.full(len(rules.low), -1, dtype=np.int64) for kind in ("stuck", "missing", "range")
-        }
-        """First row of the run that lasts until now; -1: none."""
-        self._found: list[SensorFinding] = []
+    state = ("seen", "_last", "_since", "_open")
 
-    def push(self, values: FloatArray) -> None:
-        """Take the next rows."""
-        if not len(values):
-            return
-        for channel in range(values.shape[1]):
-            column = values[:, channel].astype(np.float64)
-            same: BoolArray = np.diff(column, prepend=self._last[channel]) == 0
-            missing: BoolArray = np.isnan(column)
-            with np.errstate(invalid="ignore"):
-                outside: BoolArray = (column < self._rules.low[channel]) | (column > self._rules.high[channel])
-            self._runs("stuck", channel, same, float(self._rules.freeze[channel]) - 1)
-            self._runs("missing", channel, missing, float(self._rules.silence[channel]))
-            self._runs("range", channel, outside, 0.0)
-            self._last[channel] = column[-1]
-        self._seen += len(values)
+    def __init__(self, rules: SensorRules) -> None:
+        self._rules, self._width = rules, len(rules.low)
+        never = np.zeros(self._width)
+        self._limits = np.concatenate([rules.freeze - 1, rules.silence, never])
+        """(kind and channel,), rows that a run has to exceed."""
+        self._early = np.repeat([1, 0, 0], self._width)
+        """Rows before a run that belong to it: the value that is repeated."""
+        self._may_freeze = bool((rules.freeze < np.finfo(np.float64).max / 2).any())
+        self.seen = 0
+        self._last = np.full(self._width, np.nan)
+        self._since = np.full(3 * self._width, -1, dtype=np.int64)
+        """First row of the run that lasts until now, by kind and channel; -1: none."""
+        self._open: list[SensorFinding] = []
+
+    def push(self, values: FloatArray) -> list[SensorFinding]:
+        """Take the next rows; return what was found in them first."""
+        found: list[SensorFinding] = []
+        for first in range(0, len(values), BLOCK_ROWS):
+            found += self._push(values[first : first + BLOCK_ROWS].astype(np.float64))
+        return found
 
     def flush(self) -> list[SensorFinding]:
-        """End the series; return what was found; what is of one kind and overlaps, or nearly does, is one."""
-        for kind, since in self._since.items():
-            for channel in np.flatnonzero(since >= 0):
-                self._end(kind, int(channel), int(since[channel]), self._seen, self._limit(kind, int(channel)))
-            since[:] = -1
-        return sorted(_merged(self._found), key=lambda found: (found.start, found.kind))
+        """End the series; return what was found first now."""
+        found = self._update([], final=True)
+        self._last[:], self._since[:] = np.nan, -1
+        return found
 
-    def _limit(self, kind: SensorKind, channel: int) -> float:
-        limits = {"stuck": self._rules.freeze[channel] - 1, "missing": self._rules.silence[channel], "range": 0.0}
-        return float(limits[kind])
+    def undecided(self, kinds: Collection[SensorKind]) -> int:
+        """Return the first row that may yet turn out to be in a finding of these kinds, or in none."""
+        first = self.seen - (1 if "stuck" in kinds and self._may_freeze else 0)
+        for kind in kinds:
+            own = self._by_kind(kind)
+            waiting = (self._since[own] >= 0) & (self.seen - self._since[own] <= self._limits[own])
+            if waiting.any():
+                first = min(first, int((self._since[own] - self._early[own])[waiting].min()))
+        for one in self._open:
+            if one.kind in kinds and not one.going:
+                first = min(first, one.stop)
+        return max(first, 0)
 
-    def _runs(self, kind: SensorKind, channel: int, mask: BoolArray, limit: float) -> None:
-        since = self._since[kind]
-        edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=np.int8(since[channel] >= 0))) + self._seen
-        for edge in edges.tolist():
-            if since[channel] < 0:
-                since[channel] = edge
-            else:
-                self._end(kind, channel, int(since[channel]), edge, limit)
-                since[channel] = -1
+    def _by_kind(self, kind: SensorKind) -> slice:
+        place = KINDS.index(kind)
+        return slice(place * self._width, (place + 1) * self._width)
 
-    def _end(self, kind: SensorKind, channel: int, start: int, stop: int, limit: float) -> None:
-        if stop - start > limit:
-            first = start - 1 if kind == "stuck" else start  # the value that was repeated belongs to the run
-            self._found.append(SensorFinding(kind, max(first, 0), stop, (channel,), (stop - start) / max(limit, 1.0)))
+    def _push(self, values: FloatArray) -> list[SensorFinding]:
+        with np.errstate(invalid="ignore", over="ignore"):
+            same = np.diff(values, axis=0, prepend=self._last[None]) == 0
+            outside = (values < self._rules.low) | (values > self._rules.high)
+        mask: BoolArray = np.concatenate([same, np.isnan(values), outside], axis=1)
+        running = self._since >= 0
+        ended: list[tuple[int, int, int]] = []
+        if mask.any() or running.any():
+            ended = self._runs(mask, running)
+        self._last = values[-1].copy()
+        self.seen += len(values)
+        return self._update(ended) if ended or self._open or (self._since >= 0).any() else []
+
+    def _runs(self, mask: BoolArray, running: BoolArray) -> list[tuple[int, int, int]]:
+        """Follow the runs of True; return `(kind and channel, start, stop)` of those that ended and are long enough."""
+        change = np.diff(mask.astype(np.int8), axis=0, prepend=running[None].astype(np.int8)).T
+        begun, begins = np.nonzero(change > 0)
+        which, stops = np.nonzero(change < 0)
+        carried = np.flatnonzero(running)
+        begun, begins = np.concatenate([carried, begun]), np.concatenate([self._since[carried], begins + self.seen])
+        order = np.lexsort((begins, begun))
+        begun, begins = begun[order], begins[order]
+        last = np.flatnonzero(np.append(begun[1:] != begun[:-1], True)) if len(begun) else np.empty(0, dtype=np.intp)
+        going = last[mask[-1, begun[last]]]  # the newest run of each column where it lasts
+        self._since[:] = -1
+        self._since[begun[going]] = begins[going]
+        starts, stops = np.delete(begins, going), stops + self.seen
+        long = stops - starts > self._limits[which]
+        return list(zip(which[long].tolist(), starts[long].tolist(), stops[long].tolist(), strict=True))
+
+    def _update(self, ended: list[tuple[int, int, int]], *, final: bool = False) -> list[SensorFinding]:
+        """Add runs that ended and those that are long enough by now; return new findings."""
+        fresh: list[SensorFinding] = []
+        over = np.flatnonzero((self._since >= 0) & (self.seen - self._since > self._limits))
+        lasting = [(int(column), int(self._since[column]), self.seen) for column in over]
+        for one in self._open:
+            one.going = []
+        for column, start, stop in sorted([*ended, *lasting], key=lambda run: run[1]):
+            place, channel = divmod(column, self._width)
+            first, excess = max(start - int(self._early[column]), 0), (stop - start) / max(self._limits[column], 1.0)
+            going = [channel] if stop == self.seen and self._since[column] == start and not final else []
+            found = SensorFinding(KINDS[place], first, stop, {channel: (first, excess)}, going)
+            found.cut = final and stop == self.seen
+            self._add(found, fresh)
+        for one in self._open:
+            own = self._by_kind(one.kind)
+            waiting = (self._since[own] >= 0) & (self.seen - self._since[own] <= self._limits[own]) & (not final)
+            starts = (self._since[own] - self._early[own])[waiting]
+            one.settled = not (starts < one.start).any()
+            near = one.stop + MORE_ROWS
+            early = int(self._early[own][0])
+            one.finished = final or not (one.going or self.seen - early <= near or (starts <= near).any())
+        self._open = [one for one in self._open if not one.finished]
+        return sorted(fresh, key=lambda one: (one.start, one.kind))
+
+    def _add(self, found: SensorFinding, fresh: list[SensorFinding]) -> None:
+        """Join a run with what is near it."""
+        near = [one for one in self._open if one.kind == found.kind and _is_near(one, found)]
+        if not near:
+            self._open.append(found)
+            fresh.append(found)
+            return
+        first = min(near, key=lambda one: (one in fresh, one.start))
+        first.absorb(found)
+        first.cut = first.cut or found.cut
+        for other in near:
+            if other is not first:
+                first.absorb(other)
+                other.listed = False  # it is part of another
+                self._open.remove(other)
+                if other in fresh:
+                    fresh.remove(other)
 
 
-def _merged(found: Sequence[SensorFinding]) -> Iterator[SensorFinding]:
-    """Join findings of one kind that overlap, or lie at most `MORE_ROWS` apart."""
-    for kind in ("stuck", "missing", "range"):
-        own = sorted((one for one in found if one.kind == kind), key=lambda one: one.start)
-        together: SensorFinding | None = None
-        for one in own:
-            if together is None or one.start > together.stop + MORE_ROWS:
-                if together is not None:
-                    yield together
-                together = one
-            else:
-                channels = tuple(dict.fromkeys([*together.channels, *one.channels]))
-                stop, excess = max(together.stop, one.stop), max(together.excess, one.excess)
-                together = SensorFinding(kind, together.start, stop, channels, excess)
-        if together is not None:
-            yield together
+def _is_near(one: SensorFinding, other: SensorFinding) -> bool:
+    return one.start <= other.stop + MORE_ROWS and other.start <= one.stop + MORE_ROWS
 
 
 def _changes(column: FloatArray) -> BoolArray:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.data.preparing import Missing, Part, Preparer
 from patchad.data.table import BoolArray, FloatArray, Table
 from patchad.errors import InputError, listed
-
-Missing = Literal["interpolate", "error", "drop"]
-
-USUAL_STEPS = 101
-"""Steps in time, the newest, whose median is the usual step: it depends on no later row, and follows a new rate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,42 +144,26 @@ def prepare(
     ([[1.0], [1.0], [3.0]], [False, True, False], ('filled 1 missing value in 1 row (a 1)',))
     """
     _check_rows(values)
-    if missing not in ("interpolate", "error", "drop"):
-        raise InputError(f"missing={missing!r} is unknown; use 'interpolate', 'error' or 'drop'")
-    _check_finite(values, channels)
-    notes: list[str] = []
-    starts = _time_gaps(index, len(values), max_gap, notes)
+    known = np.zeros(values.shape[1]) if initial is None else initial
+    preparer = Preparer(channels, known, missing=missing, max_gap=max_gap)
+    if initial is None and missing == "interpolate" and np.isnan(values).any():
+        preparer = Preparer(channels, observed_medians(values, channels), missing=missing, max_gap=max_gap)
+    ready = preparer.push(values, index)
+    if missing == "drop" and not ready.parts:
+        raise InputError("every row has a missing value, so missing='drop' leaves none; use missing='interpolate'")
+    segments = tuple(_series(part, channels, index) for part in ready.parts)
+    notes = _time_notes(index, ready.gaps, max_gap)
     gaps: BoolArray = np.isnan(values)
-    if not gaps.any():
-        bounds = [*starts, len(values)]
-        rows = tuple(np.arange(a, b) for a, b in pairwise(bounds))
-        segments = tuple(_cut(values, channels, index, slice(a, b)) for a, b in pairwise(bounds))
-        return Prepared(segments, rows, len(values), np.zeros(len(values), dtype=bool), tuple(notes))
-    if missing == "error":
-        row, channel = np.argwhere(gaps)[0]
-        raise InputError(
-            f"X has {_count(gaps.sum(), 'missing value')} (NaN), the first in row {row}, channel "
-            f"{channels[channel]!r}; use missing='interpolate' or missing='drop'"
-        )
-    silent: BoolArray = np.asarray(gaps.all(axis=1))
-    keep: BoolArray = ~np.asarray(gaps.any(axis=1)) if missing == "drop" else ~_long_silence(silent, max_gap)
-    rows = _runs_of_kept(keep, starts, max_gap if missing == "drop" else 0)
-    if missing == "drop":
-        if not rows:
-            raise InputError("every row has a missing value, so missing='drop' leaves none; use missing='interpolate'")
-        segments = tuple(_cut(values, channels, index, r) for r in rows)
-        notes.append(f"dropped {_count((~keep).sum(), 'row')} with missing values")
-        return Prepared(segments, rows, len(values), ~keep, tuple(notes))
-    initial = observed_medians(values, channels) if initial is None else initial
-    segments = tuple(
-        Series(_hold_last(values[r], initial), channels, None if index is None else index[r]) for r in rows
-    )
-    notes.append(_filled_note(gaps & keep[:, None], channels))
-    if not keep.all():
-        notes.append(
-            f"left out {_count((~keep).sum(), 'row')} of long silences (over {max_gap:g} rows without any value)"
-        )
-    return Prepared(segments, rows, len(values), np.asarray(gaps.mean(axis=1) > 0.5), tuple(notes))
+    left_out = int((~ready.kept).sum())
+    if missing == "drop" and left_out:
+        notes.append(f"dropped {_count(left_out, 'row')} with missing values")
+    elif gaps.any():
+        notes.append(_filled_note(gaps & ready.kept[:, None], channels))
+        if left_out:
+            notes.append(
+                f"left out {_count(left_out, 'row')} of long silences (over {max_gap:g} rows without any value)"
+            )
+    return Prepared(segments, tuple(part.rows for part in ready.parts), len(values), ready.muted, tuple(notes))
 
 
 def _check_rows(values: FloatArray) -> None:
@@ -193,85 +171,25 @@ def _check_rows(values: FloatArray) -> None:
         raise InputError("X has 0 rows; at least one is needed (0 sample(s) found, a minimum of 1 is required)")
 
 
-def _cut(
-    values: FloatArray, channels: tuple[str, ...], index: NDArray[np.generic] | None, rows: slice | NDArray[np.intp]
-) -> Series:
-    return Series(values[rows], channels, None if index is None else index[rows])
+def _series(part: Part, channels: tuple[str, ...], index: NDArray[np.generic] | None) -> Series:
+    rows = part.rows
+    whole = int(rows[-1]) + 1 - int(rows[0]) == len(rows)
+    times = None if index is None else index[int(rows[0]) : int(rows[-1]) + 1] if whole else index[rows]
+    return Series(part.values, channels, times)
 
 
-def _check_finite(values: FloatArray, channels: tuple[str, ...]) -> None:
-    for i, name in enumerate(channels):
-        infinite = np.isinf(values[:, i])
-        if infinite.any():
-            raise InputError(
-                f"X has an infinite value (inf) in row {int(infinite.argmax())}, channel {name!r}; "
-                "replace it by a number, or by NaN if it is unknown"
-            )
-
-
-def _time_gaps(index: NDArray[np.generic] | None, length: int, max_gap: float, notes: list[str]) -> list[int]:
-    """Check that times increase; give the first row of every segment."""
-    if index is None or length < 2:
-        return [0]
-    unknown = np.isnat(index) if index.dtype.kind in "mM" else np.isnan(index.astype(np.float64))
-    if unknown.any():
-        raise InputError(f"row {int(unknown.argmax())} has no time; every row needs one, so fill it or drop the row")
+def _time_notes(index: NDArray[np.generic] | None, gaps: int, max_gap: float) -> list[str]:
+    if index is None or len(index) < 2:
+        return []
+    notes = []
+    if gaps:
+        notes.append(f"{_count(gaps, 'gap')} in time (over {max_gap:g} usual steps): {gaps + 1} segments")
     steps = np.diff(index)
-    backward = steps <= np.zeros(1, dtype=steps.dtype)
-    if backward.any():
-        row = int(backward.argmax())
-        word = "repeats" if index[row] == index[row + 1] else "goes back"
-        raise InputError(
-            f"time {word} at row {row + 1}: {index[row + 1]} after {index[row]}; times must increase, "
-            "so sort the rows and drop duplicates"
-        )
-    gaps = _long_steps(steps.astype(np.float64), max_gap)
-    if len(gaps):
-        notes.append(f"{_count(len(gaps), 'gap')} in time (over {max_gap:g} usual steps): {len(gaps) + 1} segments")
     ratio = steps / np.median(steps)
     irregular = float(np.mean(np.abs(ratio[ratio <= max_gap] - 1) > 0.5))
     if irregular > 0.05:
         notes.append(f"irregular sampling: {irregular:.0%} of the steps differ from the usual one by over half of it")
-    return [0, *(int(gap) + 1 for gap in gaps)]
-
-
-def _long_steps(steps: FloatArray, max_gap: float) -> NDArray[np.intp]:
-    """Return which steps are over `max_gap` usual ones."""
-    import pandas as pd
-
-    if steps.max() <= max_gap * steps.min():  # as nearly always: then none can be, and rolling medians take time
-        return np.empty(0, dtype=np.intp)
-    usual = pd.Series(steps).rolling(USUAL_STEPS, min_periods=1).median().to_numpy()
-    return np.flatnonzero(steps > max_gap * usual)
-
-
-def _long_silence(silent: BoolArray, max_gap: float) -> BoolArray:
-    """Mark the rows of a run of silent rows after its first `max_gap`: filling would invent too much."""
-    position = np.arange(len(silent))
-    last_heard = np.maximum.accumulate(np.where(silent, -1, position))
-    return silent & (position - last_heard > max_gap)
-
-
-def _runs_of_kept(keep: BoolArray, starts: Sequence[int], bridge: float) -> tuple[NDArray[np.intp], ...]:
-    """Return the kept rows of every segment; a run of over `bridge` rows that were not kept starts a new one."""
-    kept = np.flatnonzero(keep)
-    if len(kept) == 0:
-        return ()
-    segment = np.searchsorted(np.asarray(starts), kept, side="right")
-    cuts = np.flatnonzero((np.diff(kept) - 1 > bridge) | (np.diff(segment) > 0)) + 1
-    return tuple(np.split(kept, cuts))
-
-
-def _hold_last(values: FloatArray, initial: FloatArray) -> FloatArray:
-    """Hold every missing value at the last one observed, or at `initial` before the first."""
-    filled = values.copy()
-    position = np.arange(len(values))
-    for i in range(values.shape[1]):
-        gaps = np.isnan(values[:, i])
-        if gaps.any():
-            last = np.maximum.accumulate(np.where(gaps, -1, position))
-            filled[:, i] = np.where(last < 0, initial[i], values[last, i])
-    return filled
+    return notes
 
 
 def _filled_note(filled: BoolArray, channels: tuple[str, ...]) -> str:

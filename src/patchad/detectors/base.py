@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,10 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from patchad.alarms.rules import AlarmRules, Segment, Shape, find_events
+from patchad.alarms.events import Shape
+from patchad.alarms.listing import AlarmStage
+from patchad.alarms.rules import AlarmRules
 from patchad.data.holdout import held_out_blocks
 from patchad.data.parameters import check_types
-from patchad.data.series import Matched, Missing, Prepared, Series, match_channels, observed_medians, prepare
+from patchad.data.preparing import Missing
+from patchad.data.series import Matched, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.data.stages import Scored, Stage
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors.saving import save_detector
@@ -306,25 +310,25 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         table, prepared, matched = self._read(X)
         scored = self._score_all(prepared, explain=True, absent=matched.absent)
         levels = self.threshold_.levels(scored.scores)
-        segments = [
-            Segment(rows, scored[rows], levels[rows], prepared.muted[rows])
-            for rows in prepared.rows
-            if len(rows) >= self._window()  # shorter ones are scored beside made-up rows, and never alarm
-        ]
-        events, alarms = find_events(
-            segments, matched.values, self.alarm_rules_, self._shape_of_events(), self.channels_, index=table.index
-        )
+        stage = self._alarm_stage()
+        stage.observe(matched.values, table.index)
+        bounds = [0, *(int(rows[-1]) + 1 for rows in prepared.rows)]
+        alarms = []
+        for a, b in pairwise(bounds):
+            alarms += [stage.push(scored[slice(a, b)], levels[a:b], prepared.muted[a:b]), stage.end_segment()]
+        rest = slice(bounds[-1], None)
+        alarms += [stage.push(scored[rest], levels[rest], prepared.muted[rest]), stage.flush()]
         detection = Detection(
             scores=scored.scores,
             levels=levels,
-            alarms=alarms,
-            events=events,
+            alarms=np.concatenate(alarms),
+            events=stage.events,
             channels=self.channels_,
             index=table.index,
             contributions=np.asarray(scored.attribution),
             notes=self._notes(prepared, matched),
             observed=table if self.named_ else replace(table, channels=None),
-            expected=expectations(self._expected_rows, prepared, events),
+            expected=expectations(self._expected_rows, prepared, stage.events),
         )
         return table, detection
 
@@ -338,7 +342,12 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         return Shape(
             merge_gap=usual if self.merge_gap is None else self.merge_gap,
             min_duration=1 if self.min_duration is None else self.min_duration,
+            window=self._window(),
         )
+
+    def _alarm_stage(self) -> AlarmStage:
+        """Return the stage from scores and levels to events, for one new series."""
+        return AlarmStage(self.alarm_rules_, self._shape_of_events(), self.channels_)
 
     def _window(self) -> int:
         """Return the rows that are scored together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ MIN_MARGIN, MAX_MARGIN = 30, 150
 """Rows that are drawn before and after an event: as many as it has itself, within these bounds."""
 MAX_DRAWN_ROWS = 600
 """Rows that are drawn of an event and its margins; of a longer one, those around its peak."""
+
+EventState = Literal["suspected", "open", "closed", "withdrawn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,8 @@ class Event:
     """Like events that followed, and are not listed themselves."""
     id: str = ""
     """Hash of series, kind and opening row: the same in batch, stream and shards."""
-
-    def timed(self, index: NDArray[np.generic]) -> Event:
-        """Return the event with the times of its first and last row."""
-        return replace(self, start_time=index[self.start], stop_time=index[self.stop - 1])
+    state: EventState = "closed"
+    """In a stream also `suspected`, `open` or `withdrawn`."""
 
     def __len__(self) -> int:
         return self.stop - self.start

@@ -1,0 +1,307 @@
+"""Listing: which findings are events that a person is told of, and which rows alarm, known as early as can be.
+
+A row's alarm is final once every finding that it may be part of is decided. An event by score is decided when it is
+ripe (see `patchad.alarms.events`) and it is known whether a broken sensor explains it. A channel that rests or is
+silent is decided when it goes on or has reached its limit. Impossible values are decided a reach after they began: they
+are an event unless one was found there, or the score was over the level. So the rows that wait are bounded, by
+`Shape.patience` and by the longest limit of a channel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchad.alarms.events import EventStage, Finding, Shape
+from patchad.alarms.repeats import Repeats
+from patchad.alarms.rules import AlarmRules, Teller
+from patchad.alarms.sensors import SensorFinding, SensorKind, SensorStage
+from patchad.data.stages import Scored
+from patchad.data.table import BoolArray, FloatArray
+from patchad.results.detection import Event
+
+EXPLAINED = 0.5
+"""Share of its rows from which on a broken sensor explains an event."""
+DEAD: tuple[SensorKind, ...] = ("stuck", "missing")
+
+
+class AlarmStage:
+    """Find the events of a series, and mark the rows that alarm.
+
+    Values come in by `observe`, as soon as they are measured; scores follow in the same order by `push`, with NaN where
+    a row has none. `end_segment` says that the next rows do not follow the last. `push`, `end_segment` and `flush`
+    return the alarms that became final, in the order of the rows.
+
+    Parameters
+    ----------
+    rules, shape
+        What is normal, and how events are put together.
+    channels
+        Names of the channels.
+    series
+        Name of the series, part of the id of every event.
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).normal(size=(400, 1))
+    >>> rules = AlarmRules.fit(Scored(np.linspace(0, 1, 400)), [values])
+    >>> stage = AlarmStage(rules, Shape(merge_gap=2, min_duration=1), ("flow",))
+    >>> values[100:103] += 9.0
+    >>> stage.observe(values)
+    >>> alarms = np.concatenate([stage.push(Scored(np.abs(values[:, 0])), np.full(400, 8.0)), stage.flush()])
+    >>> np.flatnonzero(alarms).tolist(), [event.kind for event in stage.events]
+    ([100, 101, 102], ['anomaly'])
+    """
+
+    state = (
+        "_sensors",
+        "_events",
+        "_repeats",
+        "_kept",
+        "_held",
+        "_waiting",
+        "_going",
+        "_broken",
+        "_ended",
+        "_first",
+        "_passed",
+        "_next",
+        "_scores",
+        "_over",
+        "_alarms",
+        "_inside",
+        "_times",
+        "_done",
+    )
+
+    def __init__(self, rules: AlarmRules, shape: Shape, channels: tuple[str, ...], series: str = "") -> None:
+        self._rules, self._shape = rules, shape
+        self._teller = Teller(rules.base, channels, series)
+        self._sensors = SensorStage(rules.sensors)
+        self._kept = 0
+        """Rows of the segment that have a score."""
+        self._held: list[tuple[NDArray[np.intp], Scored, FloatArray, BoolArray]] = []
+        """Rows of a segment that is shorter than the window so far."""
+        self._begin_segment()
+        self._waiting: list[tuple[Finding, Repeats]] = []
+        """Ripe findings that are not decided."""
+        self._going: list[Finding] = []
+        """Listed findings that are open."""
+        self._broken: list[SensorFinding] = []
+        """Findings of sensors that are not finished or not decided."""
+        self._ended: list[tuple[int, int, bool]] = []
+        """Start, stop and whether it lasted to the end, of dead sensors whose rows may still be asked for."""
+        self._done: list[Event] = []
+        """Events that are closed."""
+        self._first = self._passed = self._next = 0
+        """First row whose alarm is not final; rows that were searched for events; rows with a score."""
+        self._scores = np.empty(0)
+        self._over: BoolArray = np.empty(0, dtype=bool)
+        self._alarms: BoolArray = np.empty(0, dtype=bool)
+        self._inside: BoolArray = np.empty(0, dtype=bool)
+        """Of the rows from `_first` on: scores, over the level, in an event and alarming, in an event."""
+        self._times: NDArray[Any] | None = None
+        """Times of the rows from `_first` on."""
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
+
+    def observe(self, values: FloatArray, times: NDArray[Any] | None = None) -> None:
+        """Take the next rows as they were measured, `(time, channel)`, NaN where a value is missing."""
+        self._broken += self._sensors.push(values)
+        if times is not None:
+            self._times = times if self._times is None else np.concatenate([self._times, times])
+
+    def push(self, rows: Scored, levels: FloatArray, muted: BoolArray | None = None) -> BoolArray:
+        """Take the next rows with their scores and levels; muted rows neither open an event nor extend it."""
+        muted = np.zeros(len(rows), dtype=bool) if muted is None else muted
+        kept = ~np.isnan(rows.scores)
+        numbers = np.arange(self._next, self._next + len(rows))
+        self._next += len(rows)
+        none = np.zeros(len(rows), dtype=bool)
+        self._scores = np.concatenate([self._scores, rows.scores])
+        self._over, self._alarms, self._inside = (
+            np.concatenate([one, none]) for one in (self._over, self._alarms, self._inside)
+        )
+        if not kept.all():
+            numbers, rows, levels, muted = numbers[kept], rows[np.flatnonzero(kept)], levels[kept], muted[kept]
+        self._kept += len(rows)
+        if self._kept >= self._shape.window:
+            for held in self._held:
+                self._search(*held)
+            self._held = []
+            self._search(numbers, rows, levels, muted)
+        elif len(rows):
+            self._held.append((numbers, rows, levels, muted))
+        self._passed = int(self._held[0][0][0]) if self._held else self._next
+        return self._decide()
+
+    def end_segment(self) -> BoolArray:
+        """End the segment: the next rows do not follow the last; one shorter than the window never alarms."""
+        self._waiting += [(found, self._repeats) for found in self._events.flush()]
+        self._held, self._kept, self._passed = [], 0, self._next
+        self._begin_segment()
+        return self._decide()
+
+    def flush(self) -> BoolArray:
+        """End the series."""
+        self._waiting += [(found, self._repeats) for found in self._events.flush()]
+        self._held, self._kept, self._passed = [], 0, self._next
+        self._begin_segment()
+        self._broken += self._sensors.flush()
+        return self._decide(final=True)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Events so far, in the order of their rows: closed, open, and those that are only suspected yet."""
+        told = [*self._done, *(self._teller.event(found, "open") for found in self._going)]
+        suspected = [*(found for found, _ in self._waiting), self._events.running]
+        told += [self._teller.event(found, "suspected") for found in suspected if found is not None]
+        told += [self._teller.sensor_event(one, "open") for one in self._broken if one.listed]
+        return tuple(sorted(told, key=lambda event: (event.start, event.stop)))
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _begin_segment(self) -> None:
+        self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape)
+        self._repeats = Repeats()
+
+    def _search(self, numbers: NDArray[np.intp], rows: Scored, levels: FloatArray, muted: BoolArray) -> None:
+        found = self._events.push(rows, levels, muted, numbers)
+        self._waiting += [(one, self._repeats) for one in found]
+        self._over[numbers - self._first] = (rows.scores > levels) & ~muted
+
+    def _decide(self, *, final: bool = False) -> BoolArray:
+        """Decide what can be decided; return the alarms of the rows that nothing can change any more."""
+        dead_from = self._next if final else self._sensors.undecided(DEAD)
+        self._list_events(dead_from, final=final)
+        self._list_dead()
+        until = min([self._passed, dead_from, *self._undecided_events()])
+        until = min(until, self._list_ranges(until))
+        alarms = self._alarms[: until - self._first]
+        if len(alarms):
+            kept = slice(len(alarms), None)
+            self._scores, self._over = self._scores[kept], self._over[kept]
+            self._alarms, self._inside = self._alarms[kept], self._inside[kept]
+            self._times = None if self._times is None else self._times[kept]
+            self._first = until
+            self._ended = [one for one in self._ended if one[1] + self._shape.merge_gap > until]
+        return alarms
+
+    def _undecided_events(self) -> list[int]:
+        """Return the first rows that events by score leave open."""
+        first = self._events.undecided()
+        rows = [] if first is None else [first]
+        rows += [found.rows[0] for found, _ in self._waiting]
+        return rows + [found.rows[1] for found in self._going if found.recognised is None]
+
+    def _list_events(self, dead_from: int, *, final: bool) -> None:
+        """Decide ripe findings in order, as far as it is known which sensors are dead; follow those that are open."""
+        gap, place = self._shape.merge_gap, 0
+        for found, repeats in self._waiting:
+            newest = max(found.active, default=found.opened)
+            if newest + gap >= dead_from and not final:
+                break
+            place += 1
+            explained = sum(map(self._is_explained, found.active))
+            if explained <= EXPLAINED * len(found.active):
+                first = repeats.counted_on(found)
+                self._going += [found] if first is None else []
+                self._recount(first)
+        del self._waiting[:place]
+        running = self._events.running
+        for one in [*self._going, *(found for found, _ in self._waiting), *([] if running is None else [running])]:
+            self._set_times(one)
+        for found in self._going:
+            start, stop = found.rows
+            self._mark(self._inside, start, stop)
+            self._mark(self._alarms, start, stop if found.recognised is None else found.recognised)
+        self._done += [self._teller.event(found, "closed") for found in self._going if found.closed]
+        self._going = [found for found in self._going if not found.closed]
+
+    def _recount(self, first: Finding | None) -> None:
+        """Tell an event anew that a repeat was counted on, where it was told as closed."""
+        if first is not None:
+            again = self._teller.event(first, "closed")
+            self._done = [again if one.id == again.id else one for one in self._done]
+
+    def _is_explained(self, row: int) -> bool:
+        """Return whether a dead sensor explains what is seen in a row: windows smear to both sides.
+
+        One that was dead from the start explains no change but its end.
+        """
+        gap = self._shape.merge_gap
+        dead = [(one.start, one.stop, one.cut or bool(one.going)) for one in self._broken if one.kind in DEAD]
+        for start, stop, lasting in [*self._ended, *dead]:
+            if (start > 0 and start - gap <= row < stop + gap) or (
+                start == 0 and not lasting and stop - gap <= row < stop + gap
+            ):
+                return True
+        return False
+
+    def _list_dead(self) -> None:
+        for one in self._broken:
+            if one.kind in DEAD and one.listed is not False:
+                self._follow(one)
+                self._mark(self._inside, one.start, one.stop)
+                self._mark(self._alarms, one.start, one.stop)
+                one.listed = one.listed or one.settled
+                if one.finished and one.stop <= self._next:
+                    self._done.append(self._teller.sensor_event(one, "closed"))
+                    self._ended.append((one.start, one.stop, one.cut))
+                    one.listed = False
+        self._broken = [one for one in self._broken if one.kind not in DEAD or one.listed is not False]
+
+    def _list_ranges(self, until: int) -> int:
+        """Decide on impossible values whose first rows are final otherwise; return the first row that waits for one."""
+        left: list[SensorFinding] = []
+        waits = until
+        for one in self._broken:
+            if one.kind in DEAD:
+                left.append(one)
+                continue
+            if one.listed is not None and not one.listed:
+                if not one.finished:
+                    left.append(one)
+                continue
+            if one.listed is None:
+                limit = min(one.stop, one.start + self._shape.reach)
+                if until >= limit and (one.finished or limit < one.stop):
+                    seen = slice(max(one.start - self._first, 0), limit - self._first)
+                    one.listed = not (self._inside[seen] | self._over[seen]).any()
+            self._follow(one)
+            if one.listed:
+                self._mark(self._alarms, one.start, one.stop)
+                if one.finished and one.stop <= self._next:
+                    self._done.append(self._teller.sensor_event(one, "closed"))
+                    continue
+            left.append(one)
+            if one.listed is not False:
+                waits = min(waits, one.stop if one.listed else one.start)
+        self._broken = left
+        return waits
+
+    def _follow(self, one: SensorFinding) -> None:
+        """Find the highest score inside a finding of sensors, among the rows that are not final."""
+        self._set_times(one)
+        first = max(one.start, self._first)
+        scores = self._scores[first - self._first : max(one.stop - self._first, 0)]
+        if len(scores) and not np.isnan(scores).all():
+            best = int(np.nanargmax(scores))
+            if (scores[best], -(first + best)) > (one.peak_score, -one.peak):
+                one.peak, one.peak_score = first + best, float(scores[best])
+
+    def _mark(self, marks: BoolArray, start: int, stop: int) -> None:
+        marks[max(start - self._first, 0) : max(stop - self._first, 0)] = True
+
+    def _set_times(self, found: Finding | SensorFinding) -> None:
+        if self._times is None:
+            return
+        start, last = (
+            (found.rows[0], found.rows[1] - 1) if isinstance(found, Finding) else (found.start, found.stop - 1)
+        )
+        if start >= self._first:
+            found.start_time = self._times[start - self._first]
+        if last >= self._first:
+            found.stop_time = self._times[last - self._first]

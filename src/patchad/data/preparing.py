@@ -1,0 +1,214 @@
+"""Preparing: rows as they were measured to segments of finite rows, row by row with bounded state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchad.data.table import BoolArray, FloatArray
+from patchad.errors import InputError
+
+Missing = Literal["interpolate", "error", "drop"]
+
+USUAL_STEPS = 101
+"""Steps in time, the newest, whose median is the usual step: it depends on no later row, and follows a new rate."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Rows of one segment that follow each other."""
+
+    rows: NDArray[np.intp]
+    """(time,), numbers of the rows, counted from the first that came."""
+    values: FloatArray
+    """(time, channel), finite."""
+    begins: bool
+    """Whether they begin a segment; else they go on with the one before."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What became of the rows that were pushed."""
+
+    parts: tuple[Part, ...]
+    muted: BoolArray
+    """(time,), rows that are mostly filled or left out, which never alarm."""
+    kept: BoolArray
+    """(time,), rows that are in a part; others have no score."""
+    gaps: int
+    """Long steps in time."""
+    ended: bool
+    """Whether the last segment is known to have ended."""
+
+
+class Preparer:
+    """Check rows, fill what is missing, and tell where a segment ends.
+
+    A missing value is held at the last one observed in the segment, so that a row's filling never depends on later
+    rows; before the first observation it is `initial`. A run of more than `max_gap` rows without any value ends the
+    segment, as does a step in time of over `max_gap` usual steps, the median of the last 101. Rows that cannot be used
+    are refused, and leave everything as it was.
+
+    Examples
+    --------
+    >>> preparer = Preparer(("a",), np.zeros(1))
+    >>> [part.values.tolist() for part in preparer.push(np.array([[np.nan], [1.0], [np.nan]])).parts]
+    [[[0.0], [1.0], [1.0]]]
+    """
+
+    state = ("seen", "time", "_steps", "_last", "_silent", "_skipped", "_open")
+
+    def __init__(
+        self, channels: Sequence[str], initial: FloatArray, *, missing: Missing = "interpolate", max_gap: float = 10
+    ) -> None:
+        if missing not in ("interpolate", "error", "drop"):
+            raise InputError(f"missing={missing!r} is unknown; use 'interpolate', 'error' or 'drop'")
+        self._channels, self._initial, self._missing, self._max_gap = channels, initial, missing, max_gap
+        self.seen = 0
+        self.time: Any = None
+        """Time of the newest row."""
+        self._steps = np.empty(0)
+        """The newest steps in time."""
+        self._last: FloatArray = initial
+        """Last value of each channel in this segment."""
+        self._silent = 0
+        """Rows without any value until now."""
+        self._skipped = 0
+        """Rows since the last one that was kept."""
+        self._open = False
+        """Whether the last row that was kept is followed by the next one."""
+
+    def push(self, values: FloatArray, times: NDArray[Any] | None = None) -> Ready:
+        """Take the next rows, `(time, channel)`, with their times where they have any."""
+        check_finite(values, self._channels, self.seen)
+        gaps: BoolArray = np.isnan(values)
+        some = bool(gaps.any())
+        if some and self._missing == "error":
+            self._refuse(gaps)
+        steps = self._check_times(times)
+        long = np.zeros(len(values), dtype=bool)
+        if steps is not None and times is not None:
+            long[len(values) - len(steps) :] = self._long_steps(steps)
+            self.time = times[-1]
+        keep, muted = self._keep(gaps, some=some)
+        parts = self._cut(values, keep, long, some=some)
+        self.seen += len(values)
+        return Ready(tuple(parts), muted, keep, int(long.sum()), not self._open)
+
+    def end_segment(self) -> None:
+        """Let the next row begin a new segment."""
+        self._open = False
+
+    def _refuse(self, gaps: BoolArray) -> None:
+        row, channel = np.argwhere(gaps)[0]
+        count = int(gaps.sum())
+        raise InputError(
+            f"X has {count:,} missing value{'' if count == 1 else 's'} (NaN), the first in row {self.seen + row}, "
+            f"channel {self._channels[channel]!r}; use missing='interpolate' or missing='drop'"
+        )
+
+    def _check_times(self, times: NDArray[Any] | None) -> FloatArray | None:
+        """Check that times increase; return the steps between them."""
+        if times is None:
+            return None
+        unknown = np.isnat(times) if times.dtype.kind in "mM" else np.isnan(times.astype(np.float64))
+        if unknown.any():
+            row = self.seen + int(unknown.argmax())
+            raise InputError(f"row {row} has no time; every row needs one, so fill it or drop the row")
+        before = times if self.time is None else np.concatenate([np.array([self.time], dtype=times.dtype), times])
+        steps = np.diff(before)
+        backward = steps <= np.zeros(1, dtype=steps.dtype)
+        if backward.any():
+            at = int(backward.argmax())
+            word = "repeats" if before[at] == before[at + 1] else "goes back"
+            raise InputError(
+                f"time {word} at row {self.seen + len(times) - len(steps) + at}: {before[at + 1]} after {before[at]}; "
+                "times must increase, so sort the rows and drop duplicates"
+            )
+        return steps.astype(np.float64)
+
+    def _long_steps(self, steps: FloatArray) -> BoolArray:
+        """Mark the steps that are over `max_gap` usual ones."""
+        known = np.concatenate([self._steps, steps])
+        self._steps = known[-(USUAL_STEPS - 1) :].copy()
+        if not len(steps) or known.max() <= self._max_gap * known.min():  # as nearly always: then none can be
+            return np.zeros(len(steps), dtype=bool)
+        if len(steps) == 1:
+            usual = np.array([np.median(known[-USUAL_STEPS:])])
+        else:
+            import pandas as pd
+
+            usual = pd.Series(known).rolling(USUAL_STEPS, min_periods=1).median().to_numpy()[len(known) - len(steps) :]
+        return np.asarray(steps > self._max_gap * usual)
+
+    def _keep(self, gaps: BoolArray, *, some: bool) -> tuple[BoolArray, BoolArray]:
+        """Mark the rows that are kept, and those that are muted."""
+        if not some:
+            self._silent = 0
+            return np.ones(len(gaps), dtype=bool), np.zeros(len(gaps), dtype=bool)
+        silent = np.asarray(gaps.all(axis=1))
+        position = np.arange(len(gaps))
+        heard = np.maximum.accumulate(np.where(silent, -1 - self._silent, position))
+        run = position - heard
+        self._silent = int(run[-1]) if silent[-1] else 0
+        if self._missing == "drop":
+            keep: BoolArray = ~np.asarray(gaps.any(axis=1))
+            return keep, ~keep
+        return ~(silent & (run > self._max_gap)), np.asarray(gaps.mean(axis=1) > 0.5)
+
+    def _cut(self, values: FloatArray, keep: BoolArray, long: BoolArray, *, some: bool) -> list[Part]:
+        """Cut the rows that are kept where a segment ends; fill what is missing in them."""
+        bridge = self._max_gap if self._missing == "drop" else 0
+        kept = np.flatnonzero(keep)
+        before = np.concatenate([[-1 - self._skipped], kept])
+        breaks = np.concatenate([[0], np.cumsum(long)])  # long steps up to and with each row
+        since = np.concatenate([[0], breaks[kept + 1]])
+        begins = (np.diff(before) - 1 > bridge) | (np.diff(since) > 0)
+        if len(begins):
+            begins[0] |= not self._open
+        parts = []
+        for first, stop in zip(bounds := [0, *(np.flatnonzero(begins[1:]) + 1)], [*bounds[1:], len(kept)], strict=True):
+            if stop > first:
+                parts.append(self._part(values, kept[first:stop], begins=bool(begins[first]), some=some))
+        tail = len(values) - 1 - int(before[-1])
+        self._skipped = tail
+        ended = tail > bridge or breaks[-1] > since[-1]
+        self._open = not ended and (self._open or len(kept) > 0)
+        return parts
+
+    def _part(self, values: FloatArray, rows: NDArray[np.intp], *, begins: bool, some: bool) -> Part:
+        whole = int(rows[-1]) + 1 - int(rows[0]) == len(rows)
+        own = values[int(rows[0]) : int(rows[-1]) + 1] if whole else values[rows]  # a view where that is possible
+        if self._missing != "drop":
+            filled = hold_last(own, self._initial if begins else self._last) if some else own
+            self._last = filled[-1].copy()
+            own = filled
+        return Part(rows + self.seen, own, begins)
+
+
+def check_finite(values: FloatArray, channels: Sequence[str], first: int = 0) -> None:
+    """Refuse infinite values; rows are counted from `first`."""
+    if np.isfinite(values).all():
+        return
+    for i, name in enumerate(channels):
+        infinite = np.isinf(values[:, i])
+        if infinite.any():
+            raise InputError(
+                f"X has an infinite value (inf) in row {first + int(infinite.argmax())}, channel {name!r}; "
+                "replace it by a number, or by NaN if it is unknown"
+            )
+
+
+def hold_last(values: FloatArray, initial: FloatArray) -> FloatArray:
+    """Hold every missing value at the last one observed, or at `initial` before the first."""
+    filled = values.copy()
+    position = np.arange(len(values))
+    for i in np.flatnonzero(np.isnan(values).any(axis=0)):
+        gaps = np.isnan(values[:, i])
+        last = np.maximum.accumulate(np.where(gaps, -1, position))
+        filled[:, i] = np.where(last < 0, initial[i], values[last, i])
+    return filled

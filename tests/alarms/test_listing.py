@@ -1,0 +1,188 @@
+"""Which findings are listed, and when the alarm of a row is final."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patchad.alarms.events import Shape
+from patchad.alarms.listing import AlarmStage
+from patchad.alarms.rules import AlarmRules
+from patchad.alarms.sensors import SensorRules
+from patchad.data.stages import Scored
+
+LEVEL = 2.0
+TRAIN = np.random.default_rng(0).standard_normal((2000, 2))
+RULES = AlarmRules(0.0, 1.0, SensorRules.fit([TRAIN]))
+
+
+def stirred(seed: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw values with broken sensors, and scores with events, gaps and repeats; muted rows; ends of segments."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((length, 2))
+    scores = 0.4 * rng.random(length)
+    for _ in range(rng.integers(1, 12)):
+        start, rows, channel = rng.integers(0, length), rng.integers(1, 90), rng.integers(2)
+        values[start : start + rows, channel] = rng.choice([values[start, channel], np.nan, 50.0])
+        if rng.random() < 0.5:
+            scores[start : start + rows] += rng.choice([1.0, 3.0, 9.0])
+    for _ in range(rng.integers(0, 8)):
+        start = rng.integers(0, length)
+        scores[start : start + rng.integers(1, 200)] += rng.choice([1.0, 2.0, 3.0, 8.0])
+    scores[rng.random(length) < 0.02] = np.nan
+    return values, scores, rng.random(length) < 0.05, np.sort(rng.integers(0, length, rng.integers(0, 3)))
+
+
+def listed(seed: int, length: int, bounds, *, window: int, delay: int = 0):
+    """Push rows in parts, the scores some rows behind the values; return alarms, events and the most rows waiting."""
+    values, scores, muted, ends = stirred(seed, length)
+    rng = np.random.default_rng(seed)
+    shape = Shape(merge_gap=int(rng.choice([0, 5, 20])), min_duration=int(rng.choice([1, 5])), window=window)
+    stage = AlarmStage(RULES, shape, ("a", "b"))
+    times = np.arange(length).astype("datetime64[m]")
+    alarms, scored, most = [], 0, 0
+
+    def score(stop: int) -> None:
+        nonlocal scored
+        for a, b in pairwise([scored, *(end for end in ends if scored < end < stop), stop]):
+            alarms.append(stage.push(Scored(scores[a:b]), np.full(b - a, LEVEL), muted[a:b]))
+            if b in ends:
+                alarms.append(stage.end_segment())
+        scored = max(scored, stop)
+
+    for a, b in pairwise([0, *bounds, length]):
+        stage.observe(values[a:b], times[a:b])
+        score(max(b - delay, scored))
+        most = max(most, scored - sum(map(len, alarms)))
+    score(length)
+    alarms.append(stage.flush())
+    return np.concatenate(alarms), stage.events, most
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 2**31),
+    st.lists(st.integers(0, 900), max_size=8).map(sorted),
+    st.sampled_from([1, 12]),
+    st.sampled_from([0, 7]),
+)
+def test_rows_pushed_in_any_parts_give_the_same_alarms_and_events(seed, bounds, window, delay):
+    alarms, events, _ = listed(seed, 900, [], window=window)
+    parted, same, _ = listed(seed, 900, bounds, window=window, delay=delay)
+    np.testing.assert_array_equal(parted, alarms)
+    assert same == events
+    assert all(event.state == "closed" for event in events)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_row_at_a_time(seed):
+    alarms, events, _ = listed(seed, 700, [], window=12)
+    single, same, most = listed(seed, 700, range(1, 700), window=12, delay=3)
+    np.testing.assert_array_equal(single, alarms)
+    assert same == events
+    assert most < 300, "the rows that wait are bounded"
+
+
+def test_alarms_are_the_rows_inside_events():
+    for seed in range(30):
+        alarms, events, _ = listed(seed, 900, [], window=1)
+        inside = np.zeros(900, dtype=bool)
+        for event in events:
+            assert event.start <= event.peak < event.stop
+            assert (event.start_time, event.stop_time) == (np.datetime64(event.start, "m"), event.stop_time)
+            assert event.stop_time == np.datetime64(event.stop - 1, "m")
+            if event.kind != "regime":
+                inside[event.start : event.stop] = True
+        np.testing.assert_array_equal(alarms, inside)
+
+
+def make(**shape) -> AlarmStage:
+    return AlarmStage(RULES, Shape(**({"merge_gap": 5, "min_duration": 1} | shape)), ("a", "b"))
+
+
+def feed(stage: AlarmStage, scores, values=None, seed: int = 1) -> np.ndarray:
+    """Push rows one at a time; return the alarms that became final on the way."""
+    noise = np.random.default_rng(seed).standard_normal((len(scores), 2)) if values is None else values
+    found = []
+    for row, score in zip(noise, scores, strict=True):
+        stage.observe(row[None])
+        found.append(stage.push(Scored(np.array([score])), np.array([LEVEL])))
+    return np.concatenate(found)
+
+
+def test_a_quiet_row_waits_for_the_next_which_may_repeat_its_value():
+    assert len(feed(make(), np.zeros(50))) == 49
+
+
+def test_an_event_is_suspected_then_open_then_closed_and_its_rows_alarm_before_it_closes():
+    stage = make()
+    feed(stage, np.zeros(20))
+    assert len(feed(stage, np.full(30, 9.0), seed=2)) == 1
+    (event,) = stage.events
+    assert (event.start, event.stop, event.state) == (20, 50, "suspected")
+    final = feed(stage, np.full(200, 9.0), seed=3)
+    (again,) = stage.events
+    assert (again.start, again.state, again.id) == (20, "open", event.id)
+    assert final.all()
+    assert len(final) == 229
+    feed(stage, np.zeros(20), seed=4)
+    assert [(one.start, one.stop, one.state) for one in stage.events] == [(20, 250, "closed")]
+
+
+def test_an_event_that_a_stuck_sensor_explains_is_not_listed_though_that_is_known_later():
+    values = np.random.default_rng(5).standard_normal((400, 2))
+    values[100:300, 0] = 0.5
+    scores = np.zeros(400)
+    scores[100:115] = 9.0
+    stage = make()
+    feed(stage, scores[:130], values[:130])
+    assert [event.state for event in stage.events] == ["suspected"]
+    feed(stage, scores[130:], values[130:])
+    assert [(event.kind, event.start, event.stop) for event in stage.events] == [("stuck", 100, 300)]
+
+
+def test_a_channel_that_was_never_there_explains_nothing_but_its_return():
+    values = np.random.default_rng(5).standard_normal((600, 2))
+    values[:400, 0] = np.nan
+    scores = np.zeros(600)
+    scores[100:110] = scores[398:410] = 9.0
+    stage = make(merge_gap=15)
+    feed(stage, scores, values)
+    stage.flush()
+    assert [(event.kind, event.start) for event in stage.events] == [("missing", 0), ("anomaly", 100)]
+
+
+def test_impossible_values_are_decided_a_reach_after_they_begin():
+    values = np.random.default_rng(5).standard_normal((400, 2))
+    values[100:300, 0] += 50.0
+    scores = np.zeros(400)
+    scores[200:220] = 9.0
+    stage = make()
+    assert len(feed(stage, scores[:104], values[:104])) == 100
+    assert stage.events == ()
+    assert len(feed(stage, scores[104:108], values[104:108])) == 7
+    assert [(event.kind, event.state) for event in stage.events] == [("range", "open")]
+    feed(stage, scores[108:], values[108:])
+    stage.flush()
+    assert [(one.kind, one.start, one.stop) for one in stage.events] == [("range", 100, 300), ("anomaly", 200, 220)]
+    scores[103] = 9.0
+    stage = make()
+    feed(stage, scores, values)
+    stage.flush()
+    assert [one.kind for one in stage.events] == ["anomaly", "anomaly"], (
+        "what the score sees at once is no second event"
+    )
+
+
+def test_a_segment_shorter_than_the_window_never_alarms():
+    stage = make(window=50)
+    feed(stage, np.full(40, 9.0))
+    assert stage.end_segment().tolist() == [False] * 39
+    assert stage.events == ()
+    feed(stage, np.full(60, 9.0), seed=2)
+    stage.flush()
+    assert [(event.start, event.stop) for event in stage.events] == [(40, 100)]
