@@ -80,8 +80,8 @@ def test_the_end_of_a_fault_is_told_wherever_it_lies_on_the_grid(detector):
         rows = today()
         rows[start : start + 43, 0] -= 2.0
         (event,) = overlapping(detector.detect(rows), start, start + 43)
-        assert abs(event.start - start) <= 5
-        assert abs(event.stop - start - 43) <= 5
+        assert abs(event.start - start) <= detector.hop_
+        assert abs(event.stop - start - 43) <= detector.hop_
 
 
 def test_a_fault_is_one_event_without_a_sawtooth(detector):

@@ -339,7 +339,7 @@ def test_what_is_not_steady_for_long_enough_is_no_regime():
     (found,) = find(step(stop=500 + REGIME_ROWS - 1), merge_gap=100)
     assert (found.kind, found.rows) == ("anomaly", (500, 500 + REGIME_ROWS - 1))
     unsteady = step()
-    unsteady[500:] *= np.tile(np.repeat([0.5, 3.0], 30), 42)[:2500]
+    unsteady[500:] *= np.tile(np.repeat([0.5, 9.0], [45, 15]), 42)[:2500]
     (found,) = find(unsteady, merge_gap=20)
     assert (found.kind, found.rows) == ("anomaly", (500, 3000))
 

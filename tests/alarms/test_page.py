@@ -18,6 +18,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"({promise.PRIOR_SCALE} times the distance",
         f"From {promise.SHAPE_CLUSTERS} clusters on its shape is fitted, up to {promise.MAX_SHAPE};",
         f"resampled {promise.RESAMPLES} times",
+        f"One plus the cube of {promise.SHORT_ROWS} over the held-out rows, at most {promise.MAX_FACTOR:g}",
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),
         f"has lasted {events.REGIME_ROWS} rows",
         f"checked every {events.CHECK_EVERY} rows",
@@ -34,7 +35,7 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 
 
 def test_the_words_of_the_page_for_numbers_hold():
-    """A tenth, ten, halfway, a quarter, two, twice, half."""
+    """A tenth, ten, halfway, a quarter, two, two and a half, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
-    assert (events.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 1.0)
+    assert (events.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 2.5)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN) == (2.0, 10, 0.5)

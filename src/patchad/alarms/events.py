@@ -30,7 +30,7 @@ CLOSING = 0.5
 """Height of the closing level between the median held-out score and the level."""
 REGIME_ROWS = 600
 """Rows for which the score of an open event has to be steady before it is called a regime."""
-STEADY_SPREAD = 1.0
+STEADY_SPREAD = 2.5
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 50
 """Rows between two checks whether an open event is steady."""

@@ -27,6 +27,7 @@ from patchad.model.distances import DistanceName
 from patchad.model.loss import Objective, ObjectiveConfig, loss
 from patchad.model.net import LayersMode, NetConfig, PatchADNet, ViewPooling
 from patchad.model.relations import Relations
+from patchad.model.reliability import inject_faults
 from patchad.model.score import Fusion, ScoreKind, ScoreRule
 from patchad.model.training import Goal
 from patchad.model.witnesses import WITNESSES, Training, Witness
@@ -134,26 +135,26 @@ class PatchAD(NeuralDetector):
     name = "patchad"
     learned: ClassVar[Mapping[str, Any] | None] = {"patch_sizes_": tuple[int, ...], "rule_": ScoreRule}
 
-    window: int = 60
+    window: int = 120
     patch_sizes: tuple[int, ...] = (3, 5)
     d_model: int = 16
     layers: int = 2
     layers_mode: LayersMode = "stacked"
     activation: Activation = "gelu"
     view_pooling: ViewPooling = "none"
-    hop: int = 5
+    hop: int = 10
     fold: Fold = "mean"
     objective: Objective = "agreement"
     distance: DistanceName = "kl"
     constraint: float = 0.2
     score: ScoreKind = "fused"
-    memory: int = 45_000
+    memory: int = 40_000
     scaling: Literal["range", "zscore"] = "range"
-    adapt: int = 1000
+    adapt: int = 4000
     orientation: Literal[1, -1] | None = None
     smoothing: int = 2
     max_steps: int | None = 300
-    batch_size: int = 32
+    batch_size: int = 16
     learning_rate: float = 3e-3
     share_channel_mixer: bool = True
     channel_mixer: bool = True
@@ -268,7 +269,17 @@ class PatchAD(NeuralDetector):
         self.rule_ = self._calibrated([one for one in found if one is not None], calibration)
         self.backend_: Backend = self._torch_backend(self.rule_.witnesses)
         if self.score == "fused":
-            self.rule_ = self.rule_.with_scale(self._folded(calibration))
+            self.rule_ = self.rule_.with_scale(self._folded(self._newest(calibration)))
+            self.rule_ = self._weighed(calibration, training.seed)
+
+    def _weighed(self, calibration: Sequence[FloatArray], seed: int) -> ScoreRule:
+        """Learn how much each column counts from faults that are put into these series."""
+        generator = np.random.default_rng(seed)
+        newest = self._newest(calibration)
+        faulty = [inject_faults(values, generator) for values in newest]
+        return self.rule_.with_weights(
+            self._folded([values for values, _ in faulty]), np.concatenate([where for _, where in faulty])
+        )
 
     def _calibrated(self, witnesses: Sequence[Witness], held_out: Sequence[FloatArray]) -> ScoreRule:
         """Learn the scales of the witnesses from windows taken evenly from these series."""
@@ -285,15 +296,22 @@ class PatchAD(NeuralDetector):
     def _torch_backend(self, witnesses: Sequence[Witness]) -> TorchBackend:
         return TorchBackend(cast("PatchADNet", self.net_), witnesses, self.device_)
 
-    def _folded(self, series: Sequence[FloatArray]) -> Scored:
-        """Return the folded columns `(time, column)` of the newest rows of these series."""
-        folded: list[Scored] = []
+    def _newest(self, series: Sequence[FloatArray]) -> list[FloatArray]:
+        """Return the newest rows of these series, at most `CALIBRATION_ROWS` in all."""
+        newest: list[FloatArray] = []
         left = CALIBRATION_ROWS
         for values in reversed(series):
             if left >= self.window_:
-                stage = self._window_stage(explain=False)
-                folded.extend([stage.push(values[-left:]), stage.flush()])
-                left -= len(values)
+                newest.append(values[-left:])
+                left -= len(newest[-1])
+        return newest
+
+    def _folded(self, series: Sequence[FloatArray]) -> Scored:
+        """Return the folded columns `(time, column)` of these series."""
+        folded: list[Scored] = []
+        for values in series:
+            stage = self._window_stage(explain=False)
+            folded.extend([stage.push(values), stage.flush()])
         return Scored.join(folded)
 
     # -- score -----------------------------------------------------------------------------------------------------

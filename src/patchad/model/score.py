@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -12,8 +12,9 @@ from torch import Tensor
 
 from patchad.data.scaling import TailScale
 from patchad.data.stages import Immediate, Scored
-from patchad.data.table import FloatArray
+from patchad.data.table import BoolArray, FloatArray
 from patchad.model.relations import Relations
+from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
 
 ScoreKind = Literal["discrepancy", "residual", "fused"]
@@ -47,11 +48,17 @@ class ScoreRule:
     """Of the folded columns, (column,); learned last."""
     local_scale: TailScale | None = None
     """Of the columns of the least strange window, (column,), where windows are averaged."""
+    weights: FloatArray = field(default_factory=lambda: np.ones(1))
+    """Of the scaled columns, (column,)."""
 
     def with_scale(self, folded: Scored) -> Self:
         """Learn the scale of each column from folded held-out rows, `(time, column)`."""
         local = None if folded.local is None else _column_scale(folded.local)
         return replace(self, scale=_column_scale(folded.scores), local_scale=local)
+
+    def with_weights(self, folded: Scored, faulty: BoolArray) -> Self:
+        """Learn how much each column counts from folded held-out rows with faults in them."""
+        return replace(self, weights=column_weights(folded.scores, faulty))
 
     def needed(self, *, explain: bool) -> tuple[str, ...]:
         """Return the witnesses that have to be observed: those of the score, and those of the attribution."""
@@ -85,7 +92,7 @@ def _column_scale(folded: FloatArray) -> TailScale:
 class Fusion(Immediate):
     """Combine folded columns into the fused score, row by row.
 
-    The score is the mean of the strongest columns, each in its own scale, to a power. Of what a column has reached for
+    The score is the mean of the strongest columns, each in its own scale and by its weight, to a power. Of what a column has reached for
     most of the last `adapt` rows only the square root counts, so that what lasts grows quieter.
     """
 
@@ -93,6 +100,7 @@ class Fusion(Immediate):
         if rule.scale is None:
             raise ValueError("the rule has no scale of its columns yet")
         self._scale, self._local_scale, self._emphasis = rule.scale, rule.local_scale, rule.emphasis
+        self._weights = rule.weights
         self._lasting = RollingMedian(rule.adapt) if rule.adapt else None
 
     def push(self, rows: Scored) -> Scored:
@@ -110,7 +118,7 @@ class Fusion(Immediate):
         return Scored(scores, rows.attribution, local, unadapted)
 
     def _combined(self, columns: FloatArray) -> FloatArray:
-        strongest = np.sort(columns, axis=1)[:, -STRONGEST:].mean(axis=1)
+        strongest = np.sort(self._weights * columns, axis=1)[:, -STRONGEST:].mean(axis=1)
         return np.asarray(np.sign(strongest) * np.abs(strongest) ** self._emphasis)
 
 

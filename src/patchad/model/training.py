@@ -35,6 +35,8 @@ WARM_UP = 3
 """Steps on a GPU before one is captured as a CUDA graph."""
 SCALED_ROWS = 100_000
 """Rows scaled at a time."""
+DIVERGED = 1e12
+"""Size of a loss from which on training has diverged: scaled values are clipped, so no sound loss comes near."""
 HELD_OUT_WINDOWS = 128
 """Most held-out windows in a check; more add little information and cost training time."""
 
@@ -144,7 +146,7 @@ def train(
         progress = Progress(step, steps, float(recent) / since, held, time.monotonic() - began)
         if watch is not None:
             watch(progress)
-        if not math.isfinite(progress.loss):
+        if not _is_sound(progress.loss):
             break
         if check:
             history.append(progress)
@@ -157,6 +159,10 @@ def train(
     return history
 
 
+def _is_sound(loss: float) -> bool:
+    return abs(loss) < DIVERGED
+
+
 class _Best:
     """Early stopping: the weights with the lowest held-out loss so far."""
 
@@ -166,7 +172,7 @@ class _Best:
 
     def update(self, net: nn.Module, loss: float) -> bool:
         """Keep the weights if they are the best; return whether training goes on."""
-        if loss < self._loss:
+        if loss < self._loss and _is_sound(loss):
             self._loss, self._stale = loss, 0
             self._weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
         else:
@@ -178,9 +184,9 @@ class _Best:
         diverged = f"training diverged: at step {last.step} the loss is {last.loss:.3g}"
         if self._weights is not None:
             net.load_state_dict(self._weights)
-            if not math.isfinite(last.loss):
+            if not _is_sound(last.loss):
                 logger.warning("%s; the weights with the lowest held-out loss are used", diverged)
-        elif checked or not math.isfinite(last.loss):
+        elif checked or not _is_sound(last.loss):
             raise InputError(
                 f"{diverged}, {last.held_out:.3g} on held-out windows; lower learning_rate={config.learning_rate:g}"
             )

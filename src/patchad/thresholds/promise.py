@@ -29,6 +29,11 @@ SHAPE_CLUSTERS = 30
 """Clusters from which on the shape of the tail is fitted; below, it is exponential."""
 MAX_SHAPE = 0.25
 """Heaviest tail: heavier ones put the level out of reach."""
+SHORT_ROWS = 500
+"""Held-out rows that show hardly anything of how normal operation varies: there the level is twice as high over the
+median, and more below."""
+SHORT_POWER = 3
+MAX_FACTOR = 4.0
 RESAMPLES = 200
 CONFIDENCE = 0.9
 """One-sided confidence that the rate of events stays under the promise."""
@@ -41,7 +46,8 @@ class Promise(Threshold):
     Neighbouring rows rise together, so the unit is the cluster: rows over the start of the tail that lie at most `gap`
     rows apart, in one block. The maxima of the clusters follow a generalised Pareto distribution; with their number it
     gives the rate of events over any level. The bound comes from resampling the clusters. A few clusters say little
-    about a tail, so their mean is drawn towards what is usual.
+    about a tail, so their mean is drawn towards what is usual; and a few rows say little about how normal operation
+    varies, so the level is higher where few were held out.
     """
 
     false_alarms: float = 1.0
@@ -79,7 +85,8 @@ class Promise(Threshold):
         sums = np.array([random.choice(excess, count).sum() for count in counts])
         scales = (sums + prior) / (counts + PRIOR_CLUSTERS)
         levels = start + _excess(scales, self._shape(excess), np.minimum(allowed / counts, 1.0))
-        self.level = float(np.quantile(levels, CONFIDENCE))
+        factor = min(1 + (SHORT_ROWS / self.rows) ** SHORT_POWER, MAX_FACTOR)
+        self.level = float(median + factor * (np.quantile(levels, CONFIDENCE) - median))
         return self
 
     @staticmethod

@@ -10,7 +10,7 @@ from patchad.data.scaling import SWITCH_WEIGHT, ZScore
 from patchad.model.witnesses import Training
 from patchad.model.witnesses.memory import Memory, Subspace
 
-SUBSPACES = 4
+COLUMNS = 5
 
 
 def waves(rows, seed=0, channels=3):
@@ -34,22 +34,28 @@ def remembered(window=30):
 
 
 def plain_distances(subspace, weighed):
-    """Do what a subspace does to one window, a subsequence and a step at a time."""
-    steps, length = len(weighed), subspace.length
-    sums, counts = np.zeros(steps), np.zeros(steps)
+    """Do what a subspace does to one window, a subsequence and a step at a time; a list of columns."""
+    steps, length, grain = len(weighed), subspace.length, subspace.grain
+    sums, counts = [np.zeros(steps), np.zeros(steps)], np.zeros(steps)
     ends = sorted({*range(steps, length - 1, -max(length // 4, 1)), length})
     for end in ends:
         subsequence = weighed[end - length : end].astype(np.float64)
+        subsequence = np.array([subsequence[i : i + grain].mean(axis=0) for i in range(0, length, grain)])
         if subspace.centred:
             subsequence = subsequence - subsequence.mean(axis=0)
         flat = subsequence.ravel() - subspace.mean.numpy()
         coordinates = flat @ subspace.components.numpy()
         square = np.sum((flat - subspace.components.numpy() @ coordinates) ** 2)
+        nearest = 0.0
         if len(subspace.references):
-            square += np.min(np.sum((coordinates - subspace.references.numpy()) ** 2, axis=1))
-        sums[end - length : end] += np.sqrt(square / length)
+            nearest = np.min(np.sum((coordinates - subspace.references.numpy()) ** 2, axis=1))
+        for column, total in enumerate((square, square + nearest)):
+            sums[column][end - length : end] += np.sqrt(total * grain / length)
         counts[end - length : end] += 1
-    return sums / counts
+    both = [column / counts for column in sums]
+    if not len(subspace.references):
+        return both[:1]
+    return both if subspace.apart else both[1:]
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 30, 60])
@@ -58,10 +64,10 @@ def test_distances_are_those_of_the_nearest_remembered_subsequence(window):
     odd = waves(window, seed=5)
     odd[window // 2] += 3
     found = memory(torch.from_numpy(odd)[None])[0].numpy()
-    assert found.shape == (window, SUBSPACES)
     weighed = odd * memory.weights.numpy()
-    for column, subspace in enumerate(memory.subspaces):
-        np.testing.assert_allclose(found[:, column], plain_distances(subspace, weighed), rtol=2e-3, atol=2e-4)
+    expected = [column for subspace in memory.subspaces for column in plain_distances(subspace, weighed)]
+    assert found.shape == (window, len(expected))
+    np.testing.assert_allclose(found, np.column_stack(expected), rtol=2e-3, atol=2e-4)
 
 
 def test_scaling_first_changes_nothing_for_channels_that_move():
@@ -72,7 +78,7 @@ def test_scaling_first_changes_nothing_for_channels_that_move():
     window = rows[None, :30].astype(np.float32)
     given = torch.from_numpy(scaler(window))
     centred = torch.from_numpy(window) - torch.from_numpy(scaler.mean).float()
-    torch.testing.assert_close(scaled(given)[..., 2:], plain(centred)[..., 2:], rtol=0.05, atol=0.01)
+    torch.testing.assert_close(scaled(given)[..., 3:], plain(centred)[..., 3:], rtol=0.05, atol=0.01)
 
 
 def test_what_was_seen_is_near_and_what_was_not_is_far():
@@ -84,7 +90,7 @@ def test_what_was_seen_is_near_and_what_was_not_is_far():
 
 
 def test_only_centred_subspaces_ignore_the_level():
-    sizes = {"length": 30, "components": 4, "references": 50, "seed": 0}
+    sizes = {"length": 30, "grain": 1, "apart": False, "components": 4, "references": 50, "seed": 0}
     level, centred = (Subspace.fit([waves(800)], np.copy, centred=centred, **sizes) for centred in (False, True))
     calm = torch.from_numpy(waves(30, seed=3))[None]
     high = calm + 5
@@ -105,8 +111,8 @@ def test_a_switch_counts_less_and_a_channel_that_never_moves_keeps_its_unit():
 @pytest.mark.parametrize("channels", [1, 8, 38, 123])
 def test_it_keeps_to_its_size(channels):
     memory = remember(waves(3000, channels=channels), 60, 45_000)
-    least = 2 * 80 * channels * 2 + 2 * 100  # a component and a mean for each subspace, and a hundred references
-    assert memory.size <= max(45_000, least) + 2 * 16 * 100
+    least = 2 * 40 * channels * 2 + 3 * 100  # a component and a mean for each subspace, and a hundred references
+    assert memory.size <= max(45_000, least) + 3 * 16 * 100
 
 
 def test_windows_do_not_depend_on_their_neighbours():

@@ -1,7 +1,7 @@
 """Memory: what lies far from everything that train contained is strange.
 
 A memory of normal windows, small enough to store with the model. Each of its subspaces looks at subsequences of one
-length, in all channels at once. It holds the principal components of train's subsequences; some also hold reference
+length, in all channels at once; of the long ones a few rows at a time are averaged. It holds the principal components of train's subsequences; some also hold reference
 points, where subsequences of train lie in the span of the components. The distance of a subsequence is what the
 components cannot rebuild, plus the distance to the nearest reference.
 """
@@ -44,19 +44,25 @@ class Subspace:
     Examples
     --------
     >>> rows = np.sin(np.arange(400) / 4)[:, None].astype(np.float32)
-    >>> subspace = Subspace.fit([rows], np.copy, length=10, centred=False, components=2, references=100, seed=0)
+    >>> subspace = Subspace.fit(
+    ...     [rows], np.copy, length=10, grain=1, centred=False, apart=False, components=2, references=100, seed=0
+    ... )
     >>> calm, odd = torch.from_numpy(rows[:30].copy())[None], torch.zeros(1, 30, 1)
     >>> bool(subspace(calm).max() < 0.1 < 0.5 < subspace(odd).min())
     True
     """
 
     length: int
+    grain: int
+    """Rows that are averaged into one step; a divisor of the length."""
     centred: bool
     """Whether the mean of each channel is removed from each subsequence first."""
+    apart: bool
+    """Whether the distance to the components is a column of its own, beside that to the references."""
     mean: Tensor
-    """(length * channel,)."""
+    """(step * channel,)."""
     components: Tensor
-    """(length * channel, component), orthonormal."""
+    """(step * channel, component), orthonormal."""
     references: Tensor
     """(reference, component), where subsequences of train lie; empty: only the distance to the components counts."""
 
@@ -67,7 +73,9 @@ class Subspace:
         weigh: Callable[[FloatArray], FloatArray],
         *,
         length: int,
+        grain: int,
         centred: bool,
+        apart: bool,
         components: int,
         references: int,
         seed: int,
@@ -76,35 +84,38 @@ class Subspace:
         sampler = WindowSampler(series, length)
         numbers = _evenly(len(sampler), TRAIN_SUBSEQUENCES)
         batches = np.array_split(numbers, -(-len(numbers) // 256))  # a few copies at a time: subsequences may be large
-        flat = np.concatenate([_flat(torch.from_numpy(weigh(sampler[n])), centred=centred).numpy() for n in batches])
+        weighed = (torch.from_numpy(weigh(sampler[n])) for n in batches)
+        flat = np.concatenate([_flat(some, grain=grain, centred=centred).numpy() for some in weighed])
         mean = flat.mean(axis=0)
         flat -= mean
         count = min(components, *flat.shape)
         found = randomized_svd(flat, count, n_iter=4, random_state=seed)[2].T
         coordinates = flat @ found
         kept = coordinates[_evenly(len(coordinates), references)] if references else coordinates[:0]
-        return cls(length, centred, *(torch.from_numpy(np.ascontiguousarray(a)) for a in (mean, found, kept)))
+        learned = (torch.from_numpy(np.ascontiguousarray(array)) for array in (mean, found, kept))
+        return cls(length, grain, centred, apart, *learned)
 
     def __call__(self, windows: Tensor) -> Tensor:
-        """Return `(b, step)` from weighed windows `(b, t, c)`: the mean distance of the subsequences over a step."""
+        """Return `(b, step, column)` from weighed windows `(b, t, c)`: mean distances of the subsequences over a step."""
         return self.by_step(_subsequences(windows, self.length), windows.shape[1])
 
     def by_step(self, subsequences: Tensor, steps: int) -> Tensor:
         """Return the same from the subsequences of the windows, `(b, subsequence, length, c)`."""
-        distances = self._distances(subsequences.flatten(0, 1)).view(subsequences.shape[:2])
+        distances = self._distances(subsequences.flatten(0, 1)).unflatten(0, subsequences.shape[:2])
         if subsequences.shape[1] == 1:
-            return distances.expand(-1, steps)
-        return torch.matmul(distances, _layout(self.length, steps, distances.device)[1])
+            return distances.expand(-1, steps, -1)
+        return torch.matmul(_layout(self.length, steps, distances.device)[1].T, distances)
 
     def _distances(self, subsequences: Tensor) -> Tensor:
-        """Return the distances `(n,)` of subsequences `(n, length, c)`: root of the mean square of a step."""
-        flat = _flat(subsequences, centred=self.centred) - self.mean
+        """Return the distances `(n, column)` of subsequences `(n, length, c)`: root of the mean square of a step."""
+        flat = _flat(subsequences, grain=self.grain, centred=self.centred) - self.mean
         coordinates = flat @ self.components
-        squares = (flat - coordinates @ self.components.T).square().sum(1)
+        outside = (flat - coordinates @ self.components.T).square().sum(1)
+        squares = [outside] if self.apart or not len(self.references) else []
         if len(self.references):
             nearest = (coordinates @ self.references.T - self.references.square().sum(1) / 2).argmax(1)
-            squares = squares + (coordinates - self.references[nearest]).square().sum(1)
-        return (squares / self.length).sqrt()
+            squares.append(outside + (coordinates - self.references[nearest]).square().sum(1))
+        return (torch.stack(squares, 1) * (self.grain / self.length)).sqrt()
 
     @property
     def size(self) -> int:
@@ -139,11 +150,12 @@ class Memory:
         if not training.memory:
             return None
         weights = _weights([*training.known, *training.held_out], training.scaler)
-        lengths = (max(training.window // SHARE_OF_WINDOW, 1), training.window)
-        wide = 2 * sum(lengths) * len(weights)
+        short, long = max(training.window // SHARE_OF_WINDOW, 1), training.window
+        grains = {short: 1, long: long // short if long % short == 0 else 1}
+        wide = 2 * sum(length // grain for length, grain in grains.items()) * len(weights)
         components = int(np.clip(training.memory // wide - 1, 1, MAX_COMPONENTS))  # one of them is the mean
         left = training.memory - (components + 1) * wide
-        references = int(np.clip(left // (2 * components), 100, MAX_REFERENCES))
+        references = int(np.clip(left // (3 * components), 100, MAX_REFERENCES))
 
         def weigh(subsequences: FloatArray) -> FloatArray:
             return np.asarray(np.clip(training.scaler(subsequences) * weights, -CLIP, CLIP))
@@ -153,32 +165,34 @@ class Memory:
                 training.known,
                 weigh,
                 length=length,
+                grain=grain,
                 centred=centred,
+                apart=not centred,
                 components=components,
-                references=references * centred,
+                references=references * (centred or length == long),
                 seed=training.seed,
             )
             for centred in (False, True)
-            for length in lengths
+            for length, grain in grains.items()
         ]
         return cls(torch.from_numpy(weights), tuple(subspaces))
 
     def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:  # noqa: ARG002
-        """Return the distances `(window, step, subspace)`."""
+        """Return the distances `(window, step, column)`."""
         return self(windows)[:, -steps:]
 
     def __call__(self, windows: Tensor) -> Tensor:
-        """Return the distances `(b, t, subspace)` of scaled windows `(b, t, c)`."""
+        """Return the distances `(b, t, column)` of scaled windows `(b, t, c)`."""
         weighed = (windows * self.weights).clamp(-CLIP, CLIP)
         cut = {length: _subsequences(weighed, length) for length in {part.length for part in self.subspaces}}
-        return torch.stack([part.by_step(cut[part.length], windows.shape[1]) for part in self.subspaces], -1)
+        return torch.cat([part.by_step(cut[part.length], windows.shape[1]) for part in self.subspaces], -1)
 
     def calibrated(self, observed: FloatArray) -> Self:  # noqa: ARG002 - scaled after folding only
         """Return itself."""
         return self
 
     def columns(self, observed: Tensor) -> Tensor:
-        """Return the distances as they are, one column per subspace."""
+        """Return the distances as they are, one column each."""
         return observed.double()
 
     def alone(self, observed: Tensor) -> Tensor:
@@ -233,9 +247,10 @@ def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32
     return np.array(factors, np.float32)
 
 
-def _flat(subsequences: Tensor, *, centred: bool) -> Tensor:
-    """Lay subsequences `(n, length, c)` out as vectors."""
-    return ((subsequences - subsequences.mean(1, keepdim=True)) if centred else subsequences).flatten(1)
+def _flat(subsequences: Tensor, *, grain: int, centred: bool) -> Tensor:
+    """Lay subsequences `(n, length, c)` out as vectors, averaged over `grain` rows."""
+    steps = subsequences if grain == 1 else subsequences.unflatten(1, (-1, grain)).mean(2)
+    return ((steps - steps.mean(1, keepdim=True)) if centred else steps).flatten(1)
 
 
 def _evenly(count: int, most: int) -> NDArray[np.intp]:

@@ -1,0 +1,104 @@
+"""Reliability: how well each column of evidence tells faults that were put into held-out rows from the rest.
+
+A witness that is blind on some data still adds noise to a fused score. Small faults of plain kinds, put into rows that
+nothing was learned from, show how much each can tell there; no label is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from scipy.stats import rankdata
+
+from patchad.data.table import BoolArray, FloatArray
+
+AMPLITUDES = (4.0, 8.0, 16.0)
+"""Sizes of faults, in usual steps of the channel from row to row."""
+LENGTHS = (15, 70)
+PAUSE = (80, 160)
+"""Rows of a fault that lasts, and between two faults."""
+SPIKES = (1, 2, 5)
+LEAST = 0.05
+"""Least reliability: a column that told nothing here may still tell something else."""
+POWER = 2.0
+"""Of the reliability, for the weight of a column."""
+
+Generator = np.random.Generator
+
+
+def inject_faults(rows: FloatArray, generator: Generator) -> tuple[FloatArray, BoolArray]:
+    """Put faults of random kinds, sizes and channels into a copy of `(time, channel)` rows; return it and where.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> faulty, where = inject_faults(rows, np.random.default_rng(1))
+    >>> bool((faulty[~where] == rows[~where]).all()), bool(0.1 < where.mean() < 0.4)
+    (True, True)
+    """
+    faulty = rows.astype(np.float64)
+    where = np.zeros(len(rows), dtype=bool)
+    spread = faulty.std(axis=0)
+    moving = np.flatnonzero(spread > 1e-6 * np.abs(faulty).max(axis=0, initial=0.0))
+    if not len(moving):
+        return faulty, where
+    step = np.maximum(np.median(np.abs(np.diff(faulty, axis=0)), axis=0), 1e-3 * spread)
+    start = PAUSE[0] // 2
+    while start < len(rows) - LENGTHS[1]:
+        kind = str(generator.choice(list(KINDS)))
+        length = int(generator.choice(SPIKES)) if kind == "spike" else int(generator.integers(*LENGTHS))
+        fault = slice(start, start + length)
+        for channel in generator.choice(moving, size=min(len(moving), int(generator.integers(1, 4))), replace=False):
+            size = generator.choice(AMPLITUDES) * step[channel]
+            if generator.random() < 0.5:
+                size = max(size, spread[channel] / 2)
+            size *= generator.choice((-1.0, 1.0))
+            faulty[fault, channel] = KINDS[kind](faulty[fault, channel], float(size), generator)
+        where[fault] = True
+        start += length + int(generator.integers(*PAUSE))
+    return faulty, where
+
+
+def column_weights(columns: FloatArray, faulty: BoolArray) -> FloatArray:
+    """Return the weight of each of `(time, column)`, at most 1: a power of how far its ROC-AUC is over chance.
+
+    Examples
+    --------
+    >>> told = np.repeat([0.0, 1.0], 50)
+    >>> column_weights(np.column_stack([told, np.zeros(100)]), told > 0).round(4).tolist()
+    [1.0, 0.0025]
+    """
+    inside = int(faulty.sum())
+    if inside in (0, len(faulty)):
+        return np.ones(columns.shape[1])
+    ranks = rankdata(columns, axis=0)[faulty].sum(axis=0) - inside * (inside + 1) / 2
+    area = ranks / (inside * (len(faulty) - inside))
+    weights = np.maximum(2 * area - 1, LEAST) ** POWER
+    return np.asarray(weights / weights.max())
+
+
+def _noise(values: FloatArray, size: float, generator: Generator) -> FloatArray:
+    return values + generator.normal(0.0, abs(size), len(values))
+
+
+def _ramp(values: FloatArray, size: float, generator: Generator) -> FloatArray:  # noqa: ARG001
+    return values + size * np.linspace(0.0, 1.0, len(values))
+
+
+def _level(values: FloatArray, size: float, generator: Generator) -> FloatArray:  # noqa: ARG001
+    return values + size
+
+
+def _still(values: FloatArray, size: float, generator: Generator) -> FloatArray:  # noqa: ARG001
+    return np.full_like(values, values[0])
+
+
+KINDS: Mapping[str, Callable[[FloatArray, float, Generator], FloatArray]] = {
+    "spike": _level,
+    "level": _level,
+    "noise": _noise,
+    "still": _still,
+    "drift": _ramp,
+}
+"""What a fault makes of the values of its rows."""
