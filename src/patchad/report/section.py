@@ -24,6 +24,8 @@ class Budget:
     """Listed events, each with a card: the most severe ones."""
     curves: int = 100
     """Cards with curves."""
+    lanes: int = 60_000
+    """Points of the raw values in the lanes."""
     bands: int = 20_000
     """Events shaded in the timeline."""
 
@@ -42,6 +44,10 @@ class Axis:
     """(time,), float64: milliseconds since 1970, seconds of a duration, the index's own numbers, or row numbers."""
     step: float
     """Median distance between consecutive rows."""
+    zone: str = ""
+    """Time zone of the positions, where the index has one."""
+    whole_minutes: bool = False
+    """Whether all rows are dates without seconds."""
 
     @classmethod
     def of(cls, index: NDArray[np.generic] | None, rows: int) -> Axis:
@@ -61,7 +67,13 @@ class Axis:
             kind, positions = "seconds", index.astype("timedelta64[us]").astype(np.int64) / 1e6
         else:
             kind, positions = "number", index.astype(np.float64)
-        return cls(kind, positions, float(np.median(np.diff(positions))) if rows > 1 else 1.0)
+        step = float(np.median(np.diff(positions))) if rows > 1 else 1.0
+        whole_minutes = kind == "date" and not (positions % 60_000).any()
+        return cls(kind, positions, step, whole_minutes=whole_minutes)
+
+    def edges(self, start: int, stop: int) -> tuple[float, float]:
+        """Return the positions of the first and the last of rows `start` to `stop - 1`."""
+        return float(self.positions[start]), float(self.positions[stop - 1])
 
     def span(self, start: int, stop: int) -> tuple[float, float]:
         """Return the positions where rows `start` to `stop - 1` begin and end, with half a step on either side."""
@@ -90,3 +102,11 @@ class Section:
         axis = Axis.of(detection.index, len(detection.scores))
         listed = tuple(by_severity(detection.events)[: budget.events])
         return cls(number, name, detection, comparison, budget, axis, listed)
+
+    def raw_values(self, channel: str) -> FloatArray | None:
+        """Return the values of a channel as they were given, or None where they are not known."""
+        table = self.detection.observed
+        if table is None:
+            return None
+        columns = self.detection.channels if table.channels is None else table.channels
+        return table.values[:, columns.index(channel)] if channel in columns else None

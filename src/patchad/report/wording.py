@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from typing import Any
 
+from markupsafe import Markup
+
+from patchad.data.names import visible
 from patchad.results.detection import Detection, time_text
 
-FIRST_NAMES = 8
-"""Names in a list of channels; the others are counted."""
+SEPARATORS = re.compile(r"(?<=[_./:|\\ -])(?=.)")
+"""Where a long name may break."""
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -21,28 +24,26 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def headline(detection: Detection) -> str:
-    """Return what was found, in one sentence."""
+def headline(detection: Detection, *, whole_minutes: bool = False) -> tuple[str, str | None]:
+    """Return what was found, in one sentence without its full stop, and the channel to end it with, if any."""
     base = f"{counted(len(detection.scores), 'row')} of {counted(len(detection.channels), 'channel')}"
     if not detection.events:
-        return f"Nothing unusual in {base}."
+        return f"Nothing unusual in {base}", None
     worst = max(detection.events, key=lambda event: (event.severity, event.peak_score))
-    guilty = worst.channels[0][0] if worst.channels else "no single channel"
-    return (
+    found = (
         f"{counted(len(detection.events), 'event')} in {base}; the worst, severity {worst.severity:.0f} of 100, at "
-        f"{moment(worst.start_time, worst.start)}, mostly {guilty}."
+        f"{moment(worst.start_time, worst.start, whole_minutes=whole_minutes)}, mostly"
     )
+    return (found, worst.channels[0][0]) if worst.channels else (f"{found} no single channel", None)
 
 
-def channel_list(names: Sequence[str]) -> str:
-    """Return how many channels there are and the first few of their names.
+def breakable(name: str) -> Markup:
+    """Return a name as HTML that may break after its separators, where it is longer than a line.
 
-    >>> channel_list(["flow", "heat"])
-    '2 channels (flow, heat)'
+    >>> print(breakable("inlet_flow<1>"))
+    inlet_<wbr>flow&lt;1&gt;
     """
-    others = len(names) - FIRST_NAMES
-    more = f" and {others:,} more" if others > 0 else ""
-    return f"{counted(len(names), 'channel')} ({', '.join(names[:FIRST_NAMES])}{more})"
+    return Markup("<wbr>").join(SEPARATORS.split(visible(name)))
 
 
 def duration(amount: float, kind: str) -> str:
@@ -64,9 +65,17 @@ def duration(amount: float, kind: str) -> str:
     return " ".join(parts[:2])
 
 
-def moment(time: Any, row: int) -> str:
-    """Return a time as text, or the row where there is no time."""
+def moment(time: Any, row: int, *, whole_minutes: bool = False) -> str:
+    """Return a time as text, or the row where there is no time; without seconds where no row has any.
+
+    >>> import numpy as np
+    >>> time = np.datetime64("2024-02-01T05:15")
+    >>> moment(time, 7), moment(time, 7, whole_minutes=True)
+    ('2024-02-01 05:15:00', '2024-02-01 05:15')
+    """
     text = time_text(time)
     if text is None:
         return f"row {row:,}"
-    return text.replace("T", " ") if isinstance(text, str) else f"{text:.12g}"
+    if not isinstance(text, str):
+        return f"{text:.12g}"
+    return re.sub(r":00(?=$|[+-])", "", text.replace("T", " "), count=1) if whole_minutes else text.replace("T", " ")
