@@ -44,8 +44,8 @@ class Axis:
     """(time,), float64: milliseconds since 1970, seconds of a duration, the index's own numbers, or row numbers."""
     step: float
     """Median distance between consecutive rows."""
-    zone: str = ""
-    """Time zone of the positions, where the index has one."""
+    zone: str | None = None
+    """Time zone of the data; None where it has none."""
     whole_minutes: bool = False
     """Whether all rows are dates without seconds."""
 
