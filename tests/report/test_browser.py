@@ -155,8 +155,8 @@ def busy(tmp_path_factory):
         shares[start:stop, number] = 0.8
         scores[start:stop] = 9
         blamed = ((names[number], 0.8), (names[59], 0.2))
-        event = Event(start, stop, start, 9.0, 90 - number, blamed, kind=kinds[number % 5], repeats=number % 2)
-        events.append(event.timed(times))
+        ends = times[start], times[stop - 1]
+        events.append(Event(start, stop, start, 9.0, 90 - number, blamed, *ends, kinds[number % 5], number % 2))
     values = np.random.default_rng(0).standard_normal((rows, 60))
     found = Detection(
         scores=scores,
@@ -230,3 +230,24 @@ def test_events_are_drawn_where_the_data_has_them(browser, busy):
     lanes = visit.page.evaluate("document.querySelector('.timeline').data.find((trace) => trace.type === 'heatmap').x")
     for drawn in ([band["x0"], band["x1"]], [card["x0"], card["x1"]], [lanes[0], lanes[-1]]):
         assert [time.removesuffix(".000") for time in drawn] == edges
+
+
+def test_times_are_shown_with_the_offset_of_their_zone(browser, busy, tmp_path):
+    noon = np.datetime64("2024-01-01T12:00", "ms").astype(int)
+    content = (busy[0] / "11.html").read_text().replace('"zone":null', '"zone":"Test/Zone"')
+    path = tmp_path / "zone.html"
+    path.write_text(content.replace('"offsets":[]', f'"offsets":[[0,60],[{noon},120]]'))
+    visit, plain = Visit(browser, path), Visit(browser, busy[0] / "11.html")
+    hours = []
+    for number in (0, 8):  # before and after the clock is changed
+        for one in (visit, plain):
+            one.page.evaluate(f"document.querySelector('[data-zoom=\"{number}\"]').click()")
+        shown, utc = (np.datetime64(one.range()[0].replace(" ", "T"), "s") for one in (visit, plain))
+        hours.append((shown - utc) / np.timedelta64(1, "h"))
+    assert hours == [1, 2]
+    assert "UTC+02:00" in visit.page.locator(".timeline .xtitle").text_content()
+    whole = visit.range()
+    visit.page.locator(".timeline").focus()
+    visit.page.keyboard.press("+")
+    assert whole[0] < visit.range()[0] < visit.range()[1] < whole[1]
+    assert visit.messages == []

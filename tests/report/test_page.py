@@ -17,7 +17,8 @@ from patchad.data.table import Table
 from patchad.report.lanes import BLANK, HEIGHT_STEPS, SHARE_STEPS
 from patchad.report.page import TEMPLATES, Chapter, render_page
 from patchad.report.panels import PANELS
-from patchad.report.wording import headline
+from patchad.report.section import Axis
+from patchad.report.wording import moment
 from patchad.results.detection import Detection, Event
 
 HOSTILE = "</script><script>alert(1)</script><a href='x'> & \"co\""
@@ -191,8 +192,8 @@ def test_rows_without_a_score_and_single_rows_are_drawn():
 
 
 def test_a_page_without_events_says_so():
-    assert headline(quiet()) == ("Nothing unusual in 5 rows of 1 channel", None)
     page = parse(render_page([Chapter("", quiet())]))
+    assert "Nothing unusual in 5 rows of 1 channel." in page.text
     assert "Events, most severe first" not in page.text
 
 
@@ -365,3 +366,26 @@ def test_a_card_names_only_channels_with_much_of_the_blame():
 def test_huge_scores_are_drawn():
     page = parse(render_page([Chapter("", quiet(scores=np.array([0, 1e300, 0, 0, 0])))]))
     assert np.isfinite(unpack(page.data[0]["score"], "<f4")).all()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "one", "told"),
+    [
+        (True, True, "2024-03-31 13:20"),
+        (True, False, "2024-03-31 13:20+02:00"),
+        (False, True, "2024-03-31 13:20:00"),
+        (False, False, "2024-03-31 13:20:00+02:00"),
+    ],
+)
+def test_a_moment_leaves_out_what_all_rows_share(monkeypatch, minutes, one, told):
+    monkeypatch.setattr("patchad.report.wording.time_text", lambda time: time)
+    assert moment("2024-03-31T13:20:00+02:00", 0, whole_minutes=minutes, one_offset=one) == told
+
+
+def test_the_page_tells_the_time_zone(monkeypatch):
+    index = np.arange(5).astype("datetime64[m]")
+    zoned = replace(Axis.of(index, 5), zone="Asia/Kolkata", offsets=((0.0, 330),))
+    monkeypatch.setattr(Axis, "of", lambda *_: zoned)
+    page = parse(render_page([Chapter("", quiet(index=index))]))
+    assert "time zone Asia/Kolkata (UTC+05:30)" in page.text
+    assert page.data[0]["offsets"] == [[0.0, 330]]

@@ -48,6 +48,7 @@ def lane(section: Section, channel: int, points: int) -> dict[str, Any]:
     values = section.raw_values(detection.channels[channel])
     if values is None or not np.isfinite(values).any():
         return drawn
+    values = np.ascontiguousarray(values)  # read several times
     chosen = [min_max_rows(values, points)]
     for number in section.listed:
         event = detection.events[number]

@@ -14,7 +14,7 @@ import numpy as np
 from patchad.report.payload import CARD_CHANNELS
 from patchad.report.section import Section
 from patchad.report.truth import GRACE, LabelComparison
-from patchad.report.wording import counted, duration, headline, moment
+from patchad.report.wording import counted, duration, headline, zone_text
 from patchad.results.detection import Event
 
 FIRST_NAMES = 4
@@ -49,8 +49,8 @@ def summary(section: Section) -> PanelData:
         "rows": rows,
         "channels": len(found.channels),
         "names": found.channels[:FIRST_NAMES],
-        "zone": section.axis.zone,
-        "ends": None if index is None or rows < 2 else [_moment(section, row) for row in (0, rows - 1)],
+        "zone": _zone(section),
+        "ends": None if index is None or rows < 2 else [section.moment(row) for row in (0, rows - 1)],
         "step": duration(section.axis.step, section.axis.kind),
         "alarms": alarms,
         "alarm_share": alarms / max(rows, 1),
@@ -66,7 +66,7 @@ def timeline(section: Section) -> PanelData:
         "events": bool(section.listed),
         "labels": section.comparison is not None,
         "raw": section.detection.observed is not None,
-        "zone": section.axis.zone,
+        "zone": _zone(section),
     }
 
 
@@ -74,8 +74,10 @@ def events(section: Section) -> PanelData | None:
     """Return one card for each listed event, and how many more there are."""
     if not section.listed:
         return None
+    cards = [_card(section, rank, number) for rank, number in enumerate(section.listed)]
     return {
-        "cards": [_card(section, rank, number) for rank, number in enumerate(section.listed)],
+        "cards": cards,
+        "widest": max(len(card["start"]) for card in cards) + len(f"{len(cards)}. "),
         "expected": bool(section.detection.expected),
         "unlisted": len(section.detection.events) - len(section.listed),
     }
@@ -123,8 +125,8 @@ def _card(section: Section, rank: int, number: int) -> PanelData:
     drawn = [name for name, _ in event.channels[:CARD_CHANNELS] if section.raw_values(name) is not None]
     tag, told = KINDS[event.kind]
     return {
-        "start": _moment(section, event.start),
-        "stop": _moment(section, event.stop - 1),
+        "start": section.moment(event.start),
+        "stop": section.moment(event.stop - 1),
         "duration": _duration(section, event),
         "severity": event.severity,
         "blamed": named[:LISTED_CHANNELS],
@@ -132,7 +134,7 @@ def _card(section: Section, rank: int, number: int) -> PanelData:
         "kind": tag,
         "told": told,
         "repeats": event.repeats,
-        "peak": _moment(section, event.peak),
+        "peak": section.moment(event.peak),
         "score": event.peak_score,
         "level": detection.levels[event.peak],
         "channels": event.channels[:CARD_SHARES],
@@ -144,7 +146,7 @@ def _card(section: Section, rank: int, number: int) -> PanelData:
 
 def _missed(section: Section, start: int, stop: int) -> PanelData:
     first, last = max(start - MISS_MARGIN, 0), min(stop + MISS_MARGIN, len(section.detection.scores))
-    return {"start": _moment(section, start), "rows": stop - start, "view": section.axis.span(first, last)}
+    return {"start": section.moment(start), "rows": stop - start, "view": section.axis.span(first, last)}
 
 
 def _metrics(comparison: LabelComparison, names: Sequence[str]) -> list[tuple[str, float, float]]:
@@ -159,10 +161,10 @@ def _duration(section: Section, event: Event) -> str:
     return f"{duration(stop - start, kind)} ({rows})"
 
 
-def _moment(section: Section, row: int) -> str:
-    index = section.detection.index
-    return moment(None if index is None else index[row], row, whole_minutes=section.axis.whole_minutes)
-
-
 def _headline(section: Section) -> tuple[str, str | None]:
-    return headline(section.detection, whole_minutes=section.axis.whole_minutes)
+    return headline(section.detection, section.moment)
+
+
+def _zone(section: Section) -> str | None:
+    axis = section.axis
+    return None if axis.zone is None else zone_text(axis.zone, axis.offsets)

@@ -32,6 +32,7 @@ def section_payload(section: Section) -> dict[str, Any]:
     payload = {
         "axis": axis.kind,
         "zone": axis.zone,
+        "offsets": axis.offsets,
         "step": axis.step,
         **_curve(section),
         "whole": axis.span(0, len(detection.scores)),

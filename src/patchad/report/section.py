@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
 from patchad.report.truth import LabelComparison
+from patchad.report.wording import moment
 from patchad.results.detection import Detection, by_severity
 
 
@@ -46,6 +47,8 @@ class Axis:
     """Median distance between consecutive rows."""
     zone: str | None = None
     """Time zone of the data; None where it has none."""
+    offsets: tuple[tuple[float, int], ...] = ()
+    """With a zone, positions from which on local time is this many minutes ahead of UTC."""
     whole_minutes: bool = False
     """Whether all rows are dates without seconds."""
 
@@ -102,6 +105,12 @@ class Section:
         axis = Axis.of(detection.index, len(detection.scores))
         listed = tuple(by_severity(detection.events)[: budget.events])
         return cls(number, name, detection, comparison, budget, axis, listed)
+
+    def moment(self, row: int) -> str:
+        """Return the time of a row as text, or its number where there is no time."""
+        index, axis = self.detection.index, self.axis
+        time = None if index is None else index[row]
+        return moment(time, row, whole_minutes=axis.whole_minutes, one_offset=len(axis.offsets) == 1)
 
     def raw_values(self, channel: str) -> FloatArray | None:
         """Return the values of a channel as they were given, or None where they are not known."""

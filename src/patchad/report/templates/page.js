@@ -40,8 +40,24 @@
     const [, year, month, day, hour, minute, second] = parts;
     return Date.UTC(year, month - 1, day, hour || 0, minute || 0) + 1000 * (second || 0);
   }
-  const coordinateOf = (kind) => (kind === "date" ? toText : (position) => position);
   const axisTitle = { date: "", seconds: "seconds", number: "time", row: "row" };
+
+  // Positions of dates with a time zone are in UTC. A chart shows them with the offset that its view begins with.
+  function offsetAt(data, position) {
+    const passed = data.offsets.filter(([start]) => start <= position);
+    return 60_000 * (passed.at(-1) || data.offsets[0] || [0, 0])[1];
+  }
+  function coordinateOf(data, position) {
+    if (data.axis !== "date") return (position) => position;
+    const offset = offsetAt(data, position);
+    return (position) => toText(position + offset);
+  }
+  function titleOf(data, position) {
+    if (!data.zone) return axisTitle[data.axis];
+    const minutes = offsetAt(data, position) / 60_000;
+    const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+    return `UTC${minutes < 0 ? "-" : "+"}${String(hours).padStart(2, "0")}:${String(rest).padStart(2, "0")}`;
+  }
 
   function commonLayout(height) {
     const layout = {
@@ -81,7 +97,6 @@
       this.raw = this.data.lanes.map((lane) => lane.x
         && { x: unpack(lane.x, Float64Array), heights: unpack(lane.heights, Uint8Array) });
       this.allLanes = false;
-      this.coordinate = coordinateOf(this.data.axis);
       this.view = this.data.whole;
       this.panning = false;
       this.drawn = false;
@@ -319,7 +334,7 @@
       layout.xaxis = { ...commonAxis(), type: this.data.axis === "date" ? "date" : "linear", anchor: "y",
         nticks: narrow ? 4 : 9, range: this.view.map(this.coordinate),
         showspikes: true, spikemode: "across", spikethickness: 1, spikedash: "dot",
-        spikecolor: colour("soft"), zeroline: false, title: { text: axisTitle[this.data.axis], standoff: 4 } };
+        spikecolor: colour("soft"), zeroline: false, title: { text: titleOf(this.data, this.view[0]), standoff: 4 } };
       layout.yaxis = { ...commonAxis(), domain: [(gap + below) / total, 1], fixedrange: true,
         range: this.range, title: { text: narrow ? "" : "score", standoff: 6 }, zeroline: false };
       layout.yaxis2 = { domain: [0, below / total], fixedrange: true, anchor: "x", visible: false,
@@ -331,7 +346,7 @@
         ...lanes.map((_, place) => ({ type: "rect", xref: "x domain", yref: "y2", x0: 0, x1: 1, layer: "below",
           y0: place + LANE_TOP, y1: place + LANE_BOTTOM, fillcolor: colour("raised"), line: { width: 0 } })),
       ];
-      const room = Math.max(Math.floor(this.box.clientWidth / 8), 20);
+      const room = Math.max(Math.floor((this.box.clientWidth - 60) / 8), 20);
       layout.annotations = lanes.map((lane, place) => ({
         text: escaped(shorten(this.data.lanes[lane].name, room)), showarrow: false, xref: "x domain", yref: "y2",
         x: 0, y: place + LANE_TOP, xanchor: "left", yanchor: "bottom", borderpad: 0,
@@ -342,6 +357,7 @@
 
     draw() {
       const began = performance.now();
+      this.coordinate = coordinateOf(this.data, this.view[0]);
       const lanes = this.lanes();
       const traces = this.scoreTraces();
       if (lanes.length) {
@@ -357,7 +373,7 @@
     listen() {
       this.box.on("plotly_relayout", (change) => {
         const range = change["xaxis.range"] || [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-        if (range[0] !== undefined) this.show(...range.map(toNumber));
+        if (range[0] !== undefined) this.show(...range.map((end) => this.position(end)));
       });
       this.box.on("plotly_doubleclick", () => this.move("all"));
       this.box.on("plotly_click", (click) => this.clicked(click.points[0]));
@@ -369,12 +385,17 @@
       });
     }
 
+    // What `coordinate` was made of.
+    position(coordinate) {
+      return this.data.axis === "date" ? toNumber(coordinate) - offsetAt(this.data, this.view[0]) : coordinate;
+    }
+
     clicked(point) {
       if (point.data.marker && typeof point.customdata === "number" && point.data.yaxis === "y3") {
         openCard(this, point.customdata);
         return;
       }
-      const position = toNumber(point.x);
+      const position = this.position(point.x);
       const slack = 5 * this.pixel;
       const hit = this.data.events.findIndex(({ edges }) =>
         edges[0] - slack <= position && position <= edges[1] + slack);
@@ -403,7 +424,7 @@
   function drawCard(timeline, box) {
     const card = timeline.data.cards[Number(box.dataset.card)];
     if (!card) return;
-    const coordinate = coordinateOf(timeline.data.axis);
+    const coordinate = coordinateOf(timeline.data, card.view[0]);
     const count = card.curves.length;
     const x = unpack(card.x, Float64Array);
     const [each, gap] = [110, 26];
