@@ -92,12 +92,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     found, labels = synthetic_detection(arguments.rows, arguments.channels, arguments.events)
-    began = time.perf_counter()
+    began = time.process_time()
     chapter = Chapter.of("", found, labels if arguments.events else None)
-    compared = time.perf_counter()
+    compared = time.process_time()
     content = render_page([chapter])
+    rendered = time.process_time()
     print(f"{arguments.rows:,} rows x {arguments.channels} channels, {arguments.events} events")
-    print(f"labels and metrics: {compared - began:.1f} s; page: {time.perf_counter() - compared:.1f} s")
+    print(f"processor time of labels and metrics: {compared - began:.1f} s")
+    print(f"processor time of the page: {rendered - compared:.1f} s")
     print(f"size: {len(content) / 1e6:.1f} MB")
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.out or Path(folder) / "report.html"

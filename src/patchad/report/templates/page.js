@@ -327,14 +327,15 @@
 
     layout(lanes) {
       const { narrow } = this;
-      const [scores, gap, below] = [narrow ? 180 : 240, 44, lanes.length * LANE_HEIGHT];
+      const title = titleOf(this.data, this.view[0]);
+      const [scores, gap, below] = [narrow ? 180 : 240, title ? 60 : 44, lanes.length * LANE_HEIGHT];
       const total = scores + gap + below;
       const layout = commonLayout(total + 16);
       layout.dragmode = coarse ? false : this.panning ? "pan" : "zoom";
       layout.xaxis = { ...commonAxis(), type: this.data.axis === "date" ? "date" : "linear", anchor: "y",
         nticks: narrow ? 4 : 9, range: this.view.map(this.coordinate),
         showspikes: true, spikemode: "across", spikethickness: 1, spikedash: "dot",
-        spikecolor: colour("soft"), zeroline: false, title: { text: titleOf(this.data, this.view[0]), standoff: 4 } };
+        spikecolor: colour("soft"), zeroline: false, title: { text: title, standoff: 4 } };
       layout.yaxis = { ...commonAxis(), domain: [(gap + below) / total, 1], fixedrange: true,
         range: this.range, title: { text: narrow ? "" : "score", standoff: 6 }, zeroline: false };
       layout.yaxis2 = { domain: [0, below / total], fixedrange: true, anchor: "x", visible: false,
