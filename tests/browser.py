@@ -42,6 +42,14 @@ class Visit:
         self.page.goto(path.as_uri())
         self.page.wait_for_selector(".timeline .main-svg", state="attached")
 
+    @contextmanager
+    def unfolded(self, number: int) -> Iterator[None]:
+        """Unfold a card, and fold it again."""
+        title = self.page.locator(".card > summary").nth(number)
+        title.click()
+        yield
+        title.click()
+
     def range(self) -> list[str]:
         """Return the two ends of the timeline's current view."""
         return list(self.page.evaluate("document.querySelector('.timeline').layout.xaxis.range"))

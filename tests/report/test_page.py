@@ -13,9 +13,12 @@ from jinja2 import ChoiceLoader, DictLoader, UndefinedError
 from tests.conftest import SMALL, waves
 
 from patchad import InputError, PatchAD
+from patchad.data.table import Table
+from patchad.report.lanes import BLANK, HEIGHT_STEPS, SHARE_STEPS
 from patchad.report.page import TEMPLATES, Chapter, render_page
 from patchad.report.panels import PANELS
-from patchad.report.wording import headline
+from patchad.report.section import Axis
+from patchad.report.wording import moment
 from patchad.results.detection import Detection, Event
 
 HOSTILE = "</script><script>alert(1)</script><a href='x'> & \"co\""
@@ -35,7 +38,7 @@ class PageParser(HTMLParser):
         self.data: list[dict] = []
 
     def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "wbr"):
             self.open.append(tag)
         if ("http-equiv", "Content-Security-Policy") in attrs:
             self.policy = dict(attrs)["content"]
@@ -101,7 +104,7 @@ def page(found, tmp_path_factory) -> PageParser:
 
 
 def test_the_page_is_well_formed_and_reports_what_happened(page, found):
-    assert "mostly flow" in page.text
+    assert "mostly\nflow." in page.text
     assert "2024-01-01 03:" in page.text
     assert "nothing was filled, dropped or left out" in page.text
     assert page.text.count("Show in the timeline") == len(found.events)
@@ -141,7 +144,7 @@ def test_templates_reject_unknown_names():
 
 def test_names_are_escaped(page, found):
     assert HOSTILE in page.text, "as text"
-    assert HOSTILE in page.data[0]["lanes"], "and as data"
+    assert HOSTILE in [curve["name"] for curve in page.data[0]["cards"][0]["curves"]], "and as data"
     assert page.scripts.count("code") == 2
     content = render_page([Chapter(HOSTILE, found)], HOSTILE).decode()
     assert content.count("<script>alert(1)") == 0
@@ -149,7 +152,7 @@ def test_names_are_escaped(page, found):
 
 def test_labels_add_hits_misses_and_metrics_beside_those_of_random_scores(page):
     assert "1 of 2 labelled anomalies found, 1 missed" in page.text
-    assert "Missed: 2024-01-01 05:00:00, 10 rows" in " ".join(page.text.split())
+    assert "Missed: 2024-01-01 05:00, 10 rows" in " ".join(page.text.split())
     assert "random scores" in page.text
     assert "vus_pr_opt" in page.text
     assert len(unpack(page.data[0]["labels"], "<f8")) == 4
@@ -174,12 +177,12 @@ def test_a_card_has_observed_and_expected_values(page, found, faulty):
     curve = card["curves"][0]
     assert curve["name"] == "flow"
     observed, expected = (unpack(curve[name], "<f8") for name in ("observed", "expected"))
-    half_width = unpack(curve["half_width"], "<f4")
-    minutes = (unpack(curve["x"], "<f8") / 60_000).astype(int) - 28_401_120
+    reach = unpack(curve["reach"], "<f8")
+    minutes = (unpack(card["x"], "<f8") / 60_000).astype(int) - 28_401_120
     assert np.array_equal(observed, faulty["flow"].to_numpy()[minutes])
     inside = (minutes >= 200) & (minutes < 208)
-    assert (np.abs(observed - expected) > half_width)[inside].all(), "the fault is outside the band"
-    assert (np.abs(observed - expected) <= half_width)[~inside].mean() > 0.5
+    assert (np.abs(observed - expected) > reach)[inside].all(), "the fault is outside the band"
+    assert (np.abs(observed - expected) <= reach)[~inside].mean() > 0.5
 
 
 def test_rows_without_a_score_and_single_rows_are_drawn():
@@ -189,8 +192,8 @@ def test_rows_without_a_score_and_single_rows_are_drawn():
 
 
 def test_a_page_without_events_says_so():
-    assert headline(quiet()) == "Nothing unusual in 5 rows of 1 channel."
     page = parse(render_page([Chapter("", quiet())]))
+    assert "Nothing unusual in 5 rows of 1 channel." in page.text
     assert "Events, most severe first" not in page.text
 
 
@@ -252,5 +255,137 @@ def test_gaps_break_the_line():
 
 def test_several_series_share_a_page_with_contents(found):
     page = parse(render_page([Chapter("one", found), Chapter("two", found)]))
-    assert page.text.count("mostly flow") == 4, "each in the contents and in its chapter"
+    assert page.text.count("mostly\nflow.") == 4, "each in the contents and in its chapter"
     assert len(page.data) == 2
+
+
+def test_hidden_characters_in_names_are_written_out():
+    event = Event(1, 3, 2, 5.0, 80.0, (("pump\u202e1\x1b[2J", 1.0),))
+    found = quiet(events=(event,), channels=("pump\u202e1\x1b[2J",), observed=Table(np.ones((5, 1))), notes=("\x07",))
+    content = render_page([Chapter("a\u2066b", found)], "t\x9b").decode()
+    assert not any(one in content.split("<script>")[0] for one in "\u202e\x1b\u2066\x9b\x07")
+    page = parse(content.encode())
+    assert r"pump\u202e1\x1b[2J" in page.text
+    assert r"a\u2066b" in page.text
+    assert page.data[0]["lanes"][0]["name"] == page.data[0]["cards"][0]["curves"][0]["name"] == r"pump\u202e1\x1b[2J"
+
+
+def broken(kind: str = "anomaly", **changes) -> Detection:
+    """Return a detection of 100 rows, four channels, and an event in rows 40 to 59 that the channel `c` leads."""
+    shares = np.full((100, 4), 0.0)
+    shares[40:60] = [0.4, 0.1, 0.5, 0.0]
+    event = Event(40, 60, 50, 5.0, 80.0, (("c", 0.5), ("a", 0.4), ("b", 0.1), ("d", 0.0)), kind=kind)
+    alarms = (np.arange(100) >= 40) & (np.arange(100) < 60)
+    given = {
+        "scores": alarms * 5.0,
+        "alarms": alarms,
+        "events": (event,),
+        "channels": tuple("abcd"),
+        "contributions": shares,
+        "observed": Table(np.tile(np.sin(np.arange(100.0))[:, None], 4), tuple("abcd")),
+    }
+    return quiet(100, **(given | changes))
+
+
+def shares_of(detection: Detection) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the lanes, their shares `(slice, lane)` in the first event, and the largest share of each slice."""
+    data = parse(render_page([Chapter("", detection)])).data[0]
+    event = data["events"][0]
+    shares = unpack(event["shares"], "u1").reshape(event["slices"], -1) / SHARE_STEPS
+    return [lane["name"] for lane in data["lanes"]], shares, unpack(event["largest"], "u1") / SHARE_STEPS
+
+
+def test_only_channels_that_lead_an_event_have_a_lane():
+    names, shares, largest = shares_of(broken())
+    assert names == ["c"]
+    assert (shares[:, 0] == largest).all()
+    lead = replace(broken().events[0], start=70, stop=71, peak=70, channels=(("a", 1.0),), severity=10.0)
+    assert shares_of(broken(events=(*broken().events, lead)))[0] == ["c", "a"], "the most severe event first"
+
+
+@pytest.mark.parametrize("kind", ["stuck", "missing", "range"])
+def test_the_sensor_that_a_rule_found_is_to_blame_whatever_the_scores_say(kind):
+    event = replace(broken().events[0], kind=kind, channels=(("d", 1.0),))
+    names, shares, largest = shares_of(broken(events=(event,)))
+    assert names == ["d"]
+    assert (shares == 1).all()
+    assert (largest == 1).all()
+
+
+def test_rows_without_an_alarm_have_the_blame_of_their_event():
+    _, shares, _ = shares_of(broken("regime", alarms=np.zeros(100, bool)))
+    assert (shares == 0.5).all()
+
+
+def test_a_series_without_events_shows_its_first_channels():
+    data = parse(render_page([Chapter("", broken(events=()))])).data[0]
+    assert [lane["name"] for lane in data["lanes"]] == list("abcd")
+
+
+@pytest.mark.parametrize("values", [np.full(100, 3.0), np.full(100, 1.7e308), np.r_[np.full(99, 1e-300), 1e308]])
+def test_a_lane_holds_any_number(values):
+    lane = parse(render_page([Chapter("", broken(observed=Table(np.tile(values[:, None], 4))))])).data[0]["lanes"][0]
+    heights = unpack(lane["heights"], "u1")
+    assert heights.max() <= HEIGHT_STEPS
+    assert heights[0] <= HEIGHT_STEPS / 2
+
+
+def test_a_lane_breaks_where_values_are_missing_and_is_empty_without_any():
+    values = np.random.default_rng(0).random((100, 4))
+    values[40:60, 2] = np.nan
+    (lane,) = parse(render_page([Chapter("", broken(observed=Table(values)))])).data[0]["lanes"]
+    assert (unpack(lane["heights"], "u1") == BLANK).sum() == 1
+    values[:, 2] = np.nan
+    (lane,) = parse(render_page([Chapter("", broken(observed=Table(values)))])).data[0]["lanes"]
+    assert lane == {"name": "c"}
+
+
+def test_a_card_draws_the_channels_that_the_data_has():
+    given = broken(observed=Table(np.ones((100, 3)), tuple("abd")))
+    (card,) = parse(render_page([Chapter("", given)])).data[0]["cards"]
+    assert [curve["name"] for curve in card["curves"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("stuck", "does not change"), ("missing", "no values"), ("range", "out of range"), ("regime", "new regime")],
+)
+def test_kinds_and_repeats_are_told(kind, told):
+    event = replace(broken().events[0], kind=kind, repeats=3)
+    text = " ".join(parse(render_page([Chapter("", broken(events=(event,)))])).text.split())
+    assert told in text
+    assert "and 3 repeats" in text
+    assert "3 events like this followed; they are counted here" in text
+
+
+def test_a_card_names_only_channels_with_much_of_the_blame():
+    text = " ".join(parse(render_page([Chapter("", broken())])).text.split())
+    assert "c 50%, a 40% From" in text
+
+
+def test_huge_scores_are_drawn():
+    page = parse(render_page([Chapter("", quiet(scores=np.array([0, 1e300, 0, 0, 0])))]))
+    assert np.isfinite(unpack(page.data[0]["score"], "<f4")).all()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "one", "told"),
+    [
+        (True, True, "2024-03-31 13:20"),
+        (True, False, "2024-03-31 13:20+02:00"),
+        (False, True, "2024-03-31 13:20:00"),
+        (False, False, "2024-03-31 13:20:00+02:00"),
+    ],
+)
+def test_a_moment_leaves_out_what_all_rows_share(monkeypatch, minutes, one, told):
+    monkeypatch.setattr("patchad.report.wording.time_text", lambda time: time)
+    assert moment("2024-03-31T13:20:00+02:00", 0, whole_minutes=minutes, one_offset=one) == told
+
+
+def test_the_page_tells_the_time_zone(monkeypatch):
+    index = np.arange(5).astype("datetime64[m]")
+    zoned = replace(Axis.of(index, 5), zone="Asia/Kolkata", offsets=((0.0, 330),))
+    monkeypatch.setattr(Axis, "of", lambda *_: zoned)
+    page = parse(render_page([Chapter("", quiet(index=index))]))
+    assert "time zone Asia/Kolkata (UTC+05:30)" in page.text
+    assert page.data[0]["offsets"] == [[0.0, 330]]

@@ -372,13 +372,16 @@ class PatchAD(NeuralDetector):
         return columns, self.rule_.attribution(evidence) if explain else None
 
     def _expected_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
-        """Reconstruct these rows, by all windows that cover them; 99 % of held-out errors are within reach."""
-        window, hop, channels = self.window_, self.hop_, len(self.channels_)
+        """Reconstruct these rows: the mean over all windows that cover them; 99 % of held-out errors are within reach.
+
+        Windows are a row apart here, whatever `hop` is. The net errs, and reaches, differently at each position of a
+        window, and a row lies at every `hop`-th position only: drawn so, the curves would repeat every `hop` rows.
+        """
+        window, channels = self.window_, len(self.channels_)
         if len(series) < window:
             return None
-        # Windows are anchored at the start of the series: begin and end a whole number of hops from there.
-        start = max(min(rows.start - window, len(series) - window), 0) // hop * hop
-        values = series.values[start : max(rows.stop + window, start + window)]
+        start = max(min(rows.start - window + 1, len(series) - window), 0)
+        values = series.values[start : max(rows.stop + window - 1, start + window)]
         reach = np.asarray(self._witness(Residual).by_channel.high)
 
         def reconstruct(block: Block, steps: int) -> tuple[FloatArray, None]:
@@ -390,7 +393,7 @@ class PatchAD(NeuralDetector):
                 found = torch.stack([out.reconstruction[:, -steps:] for out in outputs]).mean(0).cpu().numpy()
             return np.concatenate([found, np.broadcast_to(reach[-steps:], found.shape)], axis=2), None
 
-        stage = WindowStage(window, hop, "mean", self._batch(), reconstruct)
+        stage = WindowStage(window, 1, "mean", self._batch(), reconstruct)
         found = Scored.join([stage.push(values), stage.flush()]).scores[rows.start - start : rows.stop - start]
         scale = self.scaler_
         return found[:, :channels] * scale.spread + scale.mean, found[:, channels:] * scale.spread

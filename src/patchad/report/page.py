@@ -1,4 +1,4 @@
-"""Detections to one self-contained HTML page: a summary, a timeline, and a list and a card for every event.
+"""Detections to one self-contained HTML page: a summary, a timeline, and a card for every event.
 
 The page carries plotly's JavaScript from the installed package and makes no network request. Names of channels and
 series are untrusted: templates escape them, and the page's policy admits no script but plotly's and `page.js`.
@@ -14,23 +14,32 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from numpy.typing import ArrayLike
 
+from patchad.data.names import visible
 from patchad.report.panels import PANELS, contents
 from patchad.report.payload import section_payload
 from patchad.report.section import Budget, Section
 from patchad.report.truth import LabelComparison, compare_with_labels
-from patchad.report.wording import counted
+from patchad.report.wording import breakable, counted
 from patchad.results.detection import Detection
+
+
+def _shown(value: Any) -> Any:
+    """Write out hidden characters of all text that is not yet HTML."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
 
 TEMPLATES = Environment(
     autoescape=True,
+    finalize=_shown,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
     loader=PackageLoader("patchad.report"),
 )
-TEMPLATES.filters |= {"percent": "{:.0%}".format, "counted": counted}
+TEMPLATES.filters |= {"percent": "{:.0%}".format, "counted": counted, "breakable": breakable}
 # The filter `tojson` also escapes `<`, `>` and `&`, so that no name in a payload can end its script element.
 TEMPLATES.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
 

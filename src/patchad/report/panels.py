@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from patchad.report.payload import CARD_CHANNELS, LANES
+from patchad.report.payload import CARD_CHANNELS
 from patchad.report.section import Section
 from patchad.report.truth import GRACE, LabelComparison
-from patchad.report.wording import channel_list, counted, duration, headline, moment
+from patchad.report.wording import counted, duration, headline, zone_text
 from patchad.results.detection import Event
 
+FIRST_NAMES = 4
+"""Channels that the summary names; the others are counted."""
 LISTED_CHANNELS = 3
-"""Channels that the event list names for an event."""
+"""Most channels that the title of a card names."""
+LISTED_SHARE = 0.25
+"""Least share of the blame, in shares of the channel that leads, of the others named there."""
 CARD_SHARES = 6
 """Channels whose shares a card lists; the others are summed up."""
 CHIEF_METRICS = ("precision", "recall", "f1", "event_f1", "affiliation_f1", "roc_auc", "pr_auc", "vus_pr_opt")
@@ -33,7 +37,7 @@ def contents(sections: Sequence[Section]) -> list[PanelData]:
     """Return the table of contents; empty for a single series."""
     if len(sections) == 1:
         return []
-    return [{"number": one.number, "name": one.name, "headline": headline(one.detection)} for one in sections]
+    return [{"number": one.number, "name": one.name, "headline": _headline(one)} for one in sections]
 
 
 def summary(section: Section) -> PanelData:
@@ -41,10 +45,12 @@ def summary(section: Section) -> PanelData:
     found, index = section.detection, section.detection.index
     rows, alarms, unscored = len(found.scores), int(found.alarms.sum()), int(np.isnan(found.scores).sum())
     return {
-        "headline": headline(found),
+        "headline": _headline(section),
         "rows": rows,
-        "channels": channel_list(found.channels),
-        "ends": None if index is None or rows < 2 else [_moment(section, row) for row in (0, rows - 1)],
+        "channels": len(found.channels),
+        "names": found.channels[:FIRST_NAMES],
+        "zone": _zone(section),
+        "ends": None if index is None or rows < 2 else [section.moment(row) for row in (0, rows - 1)],
         "step": duration(section.axis.step, section.axis.kind),
         "alarms": alarms,
         "alarm_share": alarms / max(rows, 1),
@@ -56,32 +62,25 @@ def summary(section: Section) -> PanelData:
 
 def timeline(section: Section) -> PanelData:
     """Return what the legend of the timeline explains; the numbers it draws are in the payload."""
-    channels = len(section.detection.channels)
     return {
         "events": bool(section.listed),
         "labels": section.comparison is not None,
-        "lanes": LANES,
-        "channels": channels,
-        "lanes_cut": bool(section.listed) and channels > LANES,
+        "raw": section.detection.observed is not None,
+        "zone": _zone(section),
     }
 
 
-def event_list(section: Section) -> PanelData | None:
-    """Return the listed events, one table row each, and how many more there are."""
-    if not section.listed:
-        return None
-    return {
-        "events": [_event(section, number) for number in section.listed],
-        "unlisted": len(section.detection.events) - len(section.listed),
-    }
-
-
-def event_cards(section: Section) -> PanelData | None:
-    """Return one card for each listed event."""
+def events(section: Section) -> PanelData | None:
+    """Return one card for each listed event, and how many more there are."""
     if not section.listed:
         return None
     cards = [_card(section, rank, number) for rank, number in enumerate(section.listed)]
-    return {"cards": cards, "expected": bool(section.detection.expected)}
+    return {
+        "cards": cards,
+        "widest": max(len(card["start"]) for card in cards) + len(f"{len(cards)}. "),
+        "expected": bool(section.detection.expected),
+        "unlisted": len(section.detection.events) - len(section.listed),
+    }
 
 
 def label_comparison(section: Section) -> PanelData | None:
@@ -101,57 +100,53 @@ def label_comparison(section: Section) -> PanelData | None:
 
 
 KINDS = {
-    "anomaly": "",
-    "stuck": "stuck: the value does not change",
-    "missing": "missing: no values",
-    "range": "far outside the range of train",
-    "regime": "what is normal has changed: refit",
+    "anomaly": ("", ""),
+    "stuck": ("stuck", "The value does not change."),
+    "missing": ("missing", "There are no values."),
+    "range": ("out of range", "The value is far outside the range of train."),
+    "regime": ("new regime", "It lasts and has become steady: what is normal has changed. If it should, fit again."),
 }
-"""What the page says of the kind of an event."""
+"""What the page says of the kind of an event: a tag, and a sentence."""
 
 PANELS: tuple[tuple[str, Callable[[Section], PanelData | None]], ...] = (
     ("summary.html", summary),
     ("timeline.html", timeline),
-    ("event_list.html", event_list),
-    ("event_cards.html", event_cards),
+    ("events.html", events),
     ("label_comparison.html", label_comparison),
 )
 """Template and function of every panel of a series, in the order of the page."""
 
 
-def _event(section: Section, number: int) -> PanelData:
-    """Return what the list and the card of an event have in common; `hit` is None without labels."""
-    event = section.detection.events[number]
+def _card(section: Section, rank: int, number: int) -> PanelData:
+    """Return the title and the inside of a card; `hit` is None without labels."""
+    detection, event = section.detection, section.detection.events[number]
+    named = [(name, share) for name, share in event.channels if share >= LISTED_SHARE * event.channels[0][1]]
+    others = event.channels[CARD_SHARES:]
+    drawn = [name for name, _ in event.channels[:CARD_CHANNELS] if section.raw_values(name) is not None]
+    tag, told = KINDS[event.kind]
     return {
-        "start": moment(event.start_time, event.start),
+        "start": section.moment(event.start),
+        "stop": section.moment(event.stop - 1),
         "duration": _duration(section, event),
         "severity": event.severity,
-        "blamed": ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:LISTED_CHANNELS]),
+        "blamed": named[:LISTED_CHANNELS],
         "hit": None if section.comparison is None else section.comparison.true_events[number],
-        "kind": KINDS[event.kind],
+        "kind": tag,
+        "told": told,
         "repeats": event.repeats,
-    }
-
-
-def _card(section: Section, rank: int, number: int) -> PanelData:
-    detection, event = section.detection, section.detection.events[number]
-    others = event.channels[CARD_SHARES:]
-    curves = rank < section.budget.curves and detection.observed is not None and bool(event.channels)
-    return _event(section, number) | {
-        "stop": moment(event.stop_time, event.stop - 1),
-        "peak": _moment(section, event.peak),
+        "peak": section.moment(event.peak),
         "score": event.peak_score,
         "level": detection.levels[event.peak],
         "channels": event.channels[:CARD_SHARES],
         "others": len(others),
         "others_share": sum(share for _, share in others),
-        "curves": [name for name, _ in event.channels[:CARD_CHANNELS]] if curves else [],
+        "curves": drawn if rank < section.budget.curves else [],
     }
 
 
 def _missed(section: Section, start: int, stop: int) -> PanelData:
     first, last = max(start - MISS_MARGIN, 0), min(stop + MISS_MARGIN, len(section.detection.scores))
-    return {"start": _moment(section, start), "rows": stop - start, "view": section.axis.span(first, last)}
+    return {"start": section.moment(start), "rows": stop - start, "view": section.axis.span(first, last)}
 
 
 def _metrics(comparison: LabelComparison, names: Sequence[str]) -> list[tuple[str, float, float]]:
@@ -166,6 +161,10 @@ def _duration(section: Section, event: Event) -> str:
     return f"{duration(stop - start, kind)} ({rows})"
 
 
-def _moment(section: Section, row: int) -> str:
-    index = section.detection.index
-    return moment(None if index is None else index[row], row)
+def _headline(section: Section) -> tuple[str, str | None]:
+    return headline(section.detection, section.moment)
+
+
+def _zone(section: Section) -> str | None:
+    axis = section.axis
+    return None if axis.zone is None else zone_text(axis.zone, axis.offsets)

@@ -1,84 +1,51 @@
-"""The numbers that the page's JavaScript draws: thinned so that no spike disappears, packed to keep the file small.
+"""The numbers that the page's JavaScript draws: the timeline and the cards; `lanes` has the lanes.
 
 Arrays are base64 of little-endian numbers; time is given as positions on the section's axis.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from patchad.data.table import BoolArray, FloatArray
+from patchad.data.names import visible
+from patchad.data.table import BoolArray
+from patchad.report.lanes import event_in_lanes, lane, lane_channels
+from patchad.report.packing import breaks, min_max_rows, pack
 from patchad.report.section import Axis, Section
-from patchad.results.detection import Detection, Event, alarm_runs, surroundings
+from patchad.results.detection import Detection, alarm_runs, surroundings
 
-LANES = 60
-"""Maximum number of channels with a lane: those blamed most."""
 CARD_CHANNELS = 3
 """Maximum number of channels drawn on a card: those blamed most."""
-LANE_SLICES = 24
-"""Maximum number of slices of an event in a lane, each coloured by its own share."""
-CARD_POINTS = 400
-"""Maximum number of points of a curve on a card."""
-SHARE_STEPS = 200
-"""Shares of the blame are stored in steps of half a percent."""
-LONG_STEP = 10
-"""A time step longer than this many median steps breaks the line."""
+LANE_POINTS = 2000
+"""Maximum number of points of the raw values in a lane, those near events not counted."""
 
 
 def section_payload(section: Section) -> dict[str, Any]:
     """Return what is drawn of one series: scores, levels, events as bands, lanes, cards and labels."""
     detection, axis, budget = section.detection, section.axis, section.budget
-    lanes = _lane_order(section)
+    channels = lane_channels(section)
+    points = min(budget.lanes // max(len(channels), 1), LANE_POINTS)
     payload = {
         "axis": axis.kind,
+        "zone": axis.zone,
+        "offsets": axis.offsets,
         "step": axis.step,
         **_curve(section),
         "whole": axis.span(0, len(detection.scores)),
         "low": _low(detection),
         "top": _top(detection),
         "bands": _bands([(event.start, event.stop) for event in detection.events], axis, budget.bands),
-        "lanes": [detection.channels[i] for i in lanes],
-        "events": [_event(section, number, lanes) for number in section.listed],
+        "lanes": [lane(section, channel, points) for channel in channels],
+        "events": [event_in_lanes(section, number, channels) for number in section.listed],
         "cards": [_card(section, number) for number in section.listed[: budget.curves]],
     }
     if section.comparison is not None:
         payload["labels"] = _bands(section.comparison.anomalies, axis, budget.bands)
     return payload
-
-
-def min_max_rows(values: FloatArray, points: int) -> NDArray[np.intp]:
-    """Choose about `points` rows to draw: the lowest and highest value of every bucket of rows, and both ends.
-
-    Rows without a value are not chosen.
-
-    Examples
-    --------
-    >>> values = np.zeros(100_000)
-    >>> values[777] = 5.0
-    >>> rows = min_max_rows(values, 100)
-    >>> len(rows) <= 102, 777 in rows
-    (True, True)
-    """
-    from tsdownsample import MinMaxDownsampler
-
-    known = np.flatnonzero(np.isfinite(values))
-    if len(known) <= points:
-        return known
-    kept = np.ascontiguousarray(values) if len(known) == len(values) else values[known]
-    downsampler = MinMaxDownsampler()  # type: ignore[no-untyped-call]
-    chosen = downsampler.downsample(kept, n_out=max(points // 2 * 2, 2)).astype(np.intp)
-    return np.asarray(known[np.unique(np.concatenate([[0], chosen, [len(known) - 1]]))])
-
-
-def pack(values: ArrayLike, dtype: str) -> str:
-    """Return numbers as base64, stored as `f4`, `f8` or `u1`."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<" + dtype).tobytes()).decode()
 
 
 # -- the timeline ------------------------------------------------------------------------------------------------------
@@ -88,8 +55,8 @@ def _curve(section: Section) -> dict[str, str]:
     """Return the curves of score and level, with a NaN where the line breaks."""
     detection, rows = section.detection, _score_rows(section)
     positions, scores, levels = section.axis.positions[rows], detection.scores[rows], detection.levels[rows]
-    breaks = _breaks(detection.scores, section.axis, rows)
-    x, blank = np.concatenate([positions, breaks]), np.full(len(breaks), np.nan)
+    gaps = breaks(detection.scores, section.axis, rows)
+    x, blank = np.concatenate([positions, gaps]), np.full(len(gaps), np.nan)
     order = np.argsort(x, kind="stable")
     return {
         "x": pack(x[order], "f8"),
@@ -115,20 +82,6 @@ def _score_rows(section: Section) -> NDArray[np.intp]:
     return np.asarray(rows[np.isfinite(detection.scores[rows])])
 
 
-def _breaks(scores: FloatArray, axis: Axis, rows: NDArray[np.intp]) -> FloatArray:
-    """Return positions where the line must break: long gaps in time, and long runs without a score."""
-    if len(rows) < 2:
-        return np.empty(0)
-    unscored = np.concatenate([[0], np.cumsum(np.isnan(scores))])
-    cut = unscored[rows[1:]] - unscored[rows[:-1]] > LONG_STEP
-    # Thousands of rows may lie between two kept ones: what counts is the longest step among all rows.
-    far = np.flatnonzero(np.diff(axis.positions) > LONG_STEP * axis.step)
-    gap = np.searchsorted(rows, far, side="right") - 1
-    cut[gap[(gap >= 0) & (gap < len(cut))]] = True
-    ends = axis.positions[rows]
-    return np.asarray((ends[:-1] + ends[1:])[cut] / 2)
-
-
 def _bands(runs: Sequence[tuple[int, int]], axis: Axis, most: int) -> str:
     """Pack half-open runs of rows as start and end positions; if they are more than `most`, neighbours are joined."""
     rows = len(axis.positions)
@@ -138,7 +91,7 @@ def _bands(runs: Sequence[tuple[int, int]], axis: Axis, most: int) -> str:
         for start, stop in runs:
             covered[start // size : (stop - 1) // size + 1] = True
         runs = [(a * size, min(b * size, rows)) for a, b in alarm_runs(covered)]
-    return pack([axis.span(start, stop) for start, stop in runs], "f8")
+    return pack([axis.edges(start, stop) for start, stop in runs], "f8")
 
 
 def _low(detection: Detection) -> float:
@@ -156,75 +109,34 @@ def _top(detection: Detection) -> float:
     return max(min(highest, low + 6 * (level - low)), level + 0.2 * abs(level - low), low + 1e-9)
 
 
-# -- lanes and cards ---------------------------------------------------------------------------------------------------
-
-
-def _lane_order(section: Section) -> list[int]:
-    """Return the channels that get a lane, most blamed first."""
-    detection = section.detection
-    blame = dict.fromkeys(detection.channels, 0.0)
-    for number in section.listed:
-        for name, share in detection.events[number].channels:
-            blame[name] += share
-    order = sorted(range(len(detection.channels)), key=lambda i: -blame[detection.channels[i]])
-    return order[:LANES] if section.listed else []
-
-
-def _event(section: Section, number: int, lanes: Sequence[int]) -> dict[str, Any]:
-    """Return where an event lies, what to zoom to, and its shares of the blame by slice and lane."""
-    detection, axis = section.detection, section.axis
-    event = detection.events[number]
-    near = surroundings(event, len(detection.scores))
-    shares = _shares_by_slice(detection, event)[:, lanes]
-    return {
-        "span": axis.span(event.start, event.stop),
-        "view": axis.span(min(near.start, event.start), max(near.stop, event.stop)),
-        "slices": len(shares),
-        "shares": pack(np.round(shares * SHARE_STEPS), "u1"),
-    }
-
-
-def _shares_by_slice(detection: Detection, event: Event) -> FloatArray:
-    """Return the shares of the blame in consecutive slices of an event, `(slice, channel)`; 0 without an alarm."""
-    bounds = np.linspace(event.start, event.stop, min(len(event), LANE_SLICES) + 1).astype(int)
-    shares = np.zeros((len(bounds) - 1, len(detection.channels)))
-    for number, (start, stop) in enumerate(pairwise(bounds)):
-        rows = slice(start, stop)
-        alarms = detection.alarms[rows]
-        excess = np.where(alarms, np.maximum(np.nan_to_num(detection.scores[rows] - detection.levels[rows]), 0), 0)
-        # An event also has rows under its level: between its peaks, and where a sensor is broken.
-        weights = excess if excess.any() else alarms
-        weighted = weights.astype(detection.contributions.dtype) @ detection.contributions[rows]
-        if weighted.sum() > 0:
-            shares[number] = weighted / weighted.sum()
-    return shares
+# -- the cards ---------------------------------------------------------------------------------------------------------
 
 
 def _card(section: Section, number: int) -> dict[str, Any] | None:
     """Return the curves of one event: observed and, where known, expected values of the channels blamed most."""
     detection, axis = section.detection, section.axis
-    event, table = detection.events[number], detection.observed
-    if table is None:
-        return None
-    columns = detection.channels if table.channels is None else table.channels
-    names = [name for name, _ in event.channels[:CARD_CHANNELS] if name in columns]
-    if not names:
-        return None
-    expected = next((one for one in detection.expected if one.event == number), None)
+    event = detection.events[number]
     shown = surroundings(event, len(detection.scores))
-    curves = []
-    for name in names:
-        observed = table.values[shown, columns.index(name)]
-        rows = min_max_rows(observed, CARD_POINTS)
-        curve: dict[str, Any] = {
-            "name": name,
-            "x": pack(axis.positions[shown][rows], "f8"),
-            "observed": pack(observed[rows], "f8"),
-        }
+    expected = next((one for one in detection.expected if one.event == number), None)
+    curves: list[dict[str, Any]] = []
+    for name, _ in event.channels[:CARD_CHANNELS]:
+        observed = section.raw_values(name)
+        if observed is None:
+            continue
+        curve = {"name": visible(name), "observed": pack(observed[shown], "f8")}
         if expected is not None and name in expected.channels:
             column = expected.channels.index(name)
-            curve["expected"] = pack(expected.values[rows, column], "f8")
-            curve["half_width"] = pack(expected.reach[rows, column], "f4")
+            # The net saw the last value held where one is missing: what it expects there says nothing.
+            known = np.where(np.isnan(observed[shown]), np.nan, expected.values[:, column])
+            curve["expected"] = pack(known, "f8")
+            curve["reach"] = pack(expected.reach[:, column], "f8")
         curves.append(curve)
+    if not curves:
+        return None
     inside = max(event.start, shown.start), min(event.stop, shown.stop)
-    return {"curves": curves, "span": axis.span(*inside), "view": axis.span(shown.start, shown.stop)}
+    return {
+        "x": pack(axis.positions[shown], "f8"),
+        "curves": curves,
+        "edges": axis.edges(*inside),
+        "view": axis.span(shown.start, shown.stop),
+    }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
 from patchad.report.truth import LabelComparison
+from patchad.report.wording import moment
 from patchad.results.detection import Detection, by_severity
 
 
@@ -24,6 +25,8 @@ class Budget:
     """Listed events, each with a card: the most severe ones."""
     curves: int = 100
     """Cards with curves."""
+    lanes: int = 60_000
+    """Points of the raw values in the lanes."""
     bands: int = 20_000
     """Events shaded in the timeline."""
 
@@ -42,6 +45,12 @@ class Axis:
     """(time,), float64: milliseconds since 1970, seconds of a duration, the index's own numbers, or row numbers."""
     step: float
     """Median distance between consecutive rows."""
+    zone: str | None = None
+    """Time zone of the data; None where it has none."""
+    offsets: tuple[tuple[float, int], ...] = ()
+    """With a zone, positions from which on local time is this many minutes ahead of UTC."""
+    whole_minutes: bool = False
+    """Whether all rows are dates without seconds."""
 
     @classmethod
     def of(cls, index: NDArray[np.generic] | None, rows: int) -> Axis:
@@ -61,7 +70,13 @@ class Axis:
             kind, positions = "seconds", index.astype("timedelta64[us]").astype(np.int64) / 1e6
         else:
             kind, positions = "number", index.astype(np.float64)
-        return cls(kind, positions, float(np.median(np.diff(positions))) if rows > 1 else 1.0)
+        step = float(np.median(np.diff(positions))) if rows > 1 else 1.0
+        whole_minutes = kind == "date" and not (positions % 60_000).any()
+        return cls(kind, positions, step, whole_minutes=whole_minutes)
+
+    def edges(self, start: int, stop: int) -> tuple[float, float]:
+        """Return the positions of the first and the last of rows `start` to `stop - 1`."""
+        return float(self.positions[start]), float(self.positions[stop - 1])
 
     def span(self, start: int, stop: int) -> tuple[float, float]:
         """Return the positions where rows `start` to `stop - 1` begin and end, with half a step on either side."""
@@ -90,3 +105,17 @@ class Section:
         axis = Axis.of(detection.index, len(detection.scores))
         listed = tuple(by_severity(detection.events)[: budget.events])
         return cls(number, name, detection, comparison, budget, axis, listed)
+
+    def moment(self, row: int) -> str:
+        """Return the time of a row as text, or its number where there is no time."""
+        index, axis = self.detection.index, self.axis
+        time = None if index is None else index[row]
+        return moment(time, row, whole_minutes=axis.whole_minutes, one_offset=len(axis.offsets) == 1)
+
+    def raw_values(self, channel: str) -> FloatArray | None:
+        """Return the values of a channel as they were given, or None where they are not known."""
+        table = self.detection.observed
+        if table is None:
+            return None
+        columns = self.detection.channels if table.channels is None else table.channels
+        return table.values[:, columns.index(channel)] if channel in columns else None

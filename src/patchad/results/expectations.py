@@ -10,7 +10,7 @@ from patchad.data.series import Prepared, Series
 from patchad.data.table import FloatArray
 from patchad.results.detection import Event, Expectation, by_severity, surroundings
 
-MAX_EVENTS = 100
+MAX_EVENTS = 30
 """Most events, the most severe ones, that have expected values."""
 MAX_CHANNELS = 3
 """Most channels of an event, those most to blame, that have them."""
