@@ -92,8 +92,8 @@ def _column_scale(folded: FloatArray) -> TailScale:
 class Fusion(Immediate):
     """Combine folded columns into the fused score, row by row.
 
-    The score is the mean of the strongest columns, each in its own scale and by its weight, to a power. Of what a column has reached for
-    most of the last `adapt` rows only the square root counts, so that what lasts grows quieter.
+    The score is the mean of the strongest columns, each in its own scale and by its weight, to a power. Of what a
+    column has reached for most of the last `adapt` rows only the square root counts, so that what lasts grows quieter.
     """
 
     def __init__(self, rule: ScoreRule) -> None:

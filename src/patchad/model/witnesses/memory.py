@@ -1,9 +1,10 @@
 """Memory: what lies far from everything that train contained is strange.
 
 A memory of normal windows, small enough to store with the model. Each of its subspaces looks at subsequences of one
-length, in all channels at once; of the long ones a few rows at a time are averaged. It holds the principal components of train's subsequences; some also hold reference
-points, where subsequences of train lie in the span of the components. The distance of a subsequence is what the
-components cannot rebuild, plus the distance to the nearest reference.
+length, in all channels at once; of the long ones a few rows at a time are averaged. It holds the principal components
+of train's subsequences; most also hold reference points, where subsequences of train lie in the span of the components.
+The distance of a subsequence is what the components cannot rebuild, plus the distance to the nearest reference; where
+levels count, the former is a column of its own as well.
 """
 
 from __future__ import annotations
@@ -96,12 +97,13 @@ class Subspace:
         return cls(length, grain, centred, apart, *learned)
 
     def __call__(self, windows: Tensor) -> Tensor:
-        """Return `(b, step, column)` from weighed windows `(b, t, c)`: mean distances of the subsequences over a step."""
+        """Return `(b, step, column)` from weighed windows `(b, t, c)`: mean distances of a step's subsequences."""
         return self.by_step(_subsequences(windows, self.length), windows.shape[1])
 
     def by_step(self, subsequences: Tensor, steps: int) -> Tensor:
         """Return the same from the subsequences of the windows, `(b, subsequence, length, c)`."""
-        distances = self._distances(subsequences.flatten(0, 1)).unflatten(0, subsequences.shape[:2])
+        found = self._distances(subsequences.flatten(0, 1))
+        distances = found.view(*subsequences.shape[:2], found.shape[1])
         if subsequences.shape[1] == 1:
             return distances.expand(-1, steps, -1)
         return torch.matmul(_layout(self.length, steps, distances.device)[1].T, distances)
@@ -249,7 +251,9 @@ def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32
 
 def _flat(subsequences: Tensor, *, grain: int, centred: bool) -> Tensor:
     """Lay subsequences `(n, length, c)` out as vectors, averaged over `grain` rows."""
-    steps = subsequences if grain == 1 else subsequences.unflatten(1, (-1, grain)).mean(2)
+    steps = (
+        subsequences if grain == 1 else subsequences.view(len(subsequences), -1, grain, subsequences.shape[2]).mean(2)
+    )
     return ((steps - steps.mean(1, keepdim=True)) if centred else steps).flatten(1)
 
 
