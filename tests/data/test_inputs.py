@@ -73,6 +73,19 @@ def test_all_channels_constant_never_alarm_on_more_of_the_same():
     assert detector.predict(np.concatenate([data[:100], data[:50] + 4, data[:100]])).any()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constant_channels_that_rounding_touched_never_alarm(dtype):
+    data = np.full((601, 2), 1.234567e18, dtype)
+    touched = data.copy()
+    touched[300, 0] = np.nextafter(touched[300, 0], dtype(np.inf))
+    for train in (data, touched):
+        detector = small(max_steps=5).fit(train)
+        for width in (touched, data):
+            assert detector.detect(width).events == ()
+    alone, together = (small(max_steps=5).fit(data[:, :width]).detect(touched[:, :width]) for width in (1, 2))
+    assert alone.events == together.events == ()
+
+
 def test_large_offsets_do_not_eat_small_changes(train):
     detector = small().fit(train * 1e-3 + 1.7e9)
     odd = waves(200, seed=1) * 1e-3 + 1.7e9

@@ -127,7 +127,7 @@ def test_a_net_comes_back():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite_are_refused(bad):
     with pytest.raises(ModelFileError, match=r"'value.mean' holds values that are not finite"):
-        stored(ZScore(np.array([0.0, bad]), np.ones(2))).take("value", ZScore)
+        stored(ZScore(np.array([0.0, bad]), np.ones(2), np.zeros(2))).take("value", ZScore)
     with pytest.raises(ModelFileError, match="'value' holds values"):
         stored(torch.tensor([bad])).take("value", Tensor)
     with pytest.raises(ModelFileError, match="'value' is"):
@@ -139,7 +139,7 @@ def test_values_that_are_not_finite_are_refused(bad):
 
 
 def test_what_is_missing_is_named():
-    scale = stored(ZScore(np.zeros(2), np.ones(2)))
+    scale = stored(ZScore(np.zeros(2), np.ones(2), np.zeros(2)))
     del scale.arrays["value.spread"]
     with pytest.raises(ModelFileError, match=r"array 'value.spread' is missing"):
         scale.take("value", ZScore)

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 import numpy as np
 
+from patchad.data.scaling import channel_range
 from patchad.data.table import BoolArray, FloatArray
 
 SensorKind = Literal["stuck", "missing", "range"]
@@ -52,12 +53,12 @@ class SensorRules:
         never = float(np.finfo(np.float64).max)
         limits = []
         for channel in range(series[0].shape[1]):
-            parts = [values[:, channel].astype(np.float64) for values in series]
+            parts = [values[:, channel] for values in series]
             still = max(_longest(~_changes(part) & ~np.isnan(part)) + 1 for part in parts)
             silent = max(_longest(np.isnan(part)) for part in parts)
             known = np.concatenate([part[~np.isnan(part)] for part in parts])
-            low, high = (float(known.min()), float(known.max())) if len(known) else (-never, never)
-            margin = RANGE_MARGIN * (high - low) if high > low else never
+            low, high, _ = channel_range([known]) if len(known) else (0.0, 0.0, False)
+            margin = RANGE_MARGIN * (high - low) if high > low else never  # a channel that never moved has no range
             moves = still <= MAX_FREEZE * rows and len(np.unique(known)) >= MIN_VALUES
             freeze = LONGER * still + MORE_ROWS if moves else never
             limits.append((freeze, LONGER * silent + MORE_ROWS, max(low - margin, -never), min(high + margin, never)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +15,10 @@ RANGE_SPREADS = 4.0
 """Spreads at most in the range of a channel, where its range counts."""
 SWITCH_WEIGHT = 0.2
 """Weight of a channel that has two values only: a switch is news, but no measured deviation."""
+ROUNDING = 4
+"""Neighbouring floats that count as one value."""
+UNIT_OVER_ROUNDING = 100
+"""Least unit of a channel that never moves, in roundings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +29,8 @@ class ZScore:
     """(channel,), float64."""
     spread: FloatArray
     """(channel,), float64, positive."""
+    rounding: FloatArray
+    """(channel,), how far from the mean of a constant channel a value is equal to it; 0 for a channel that moves."""
 
     @classmethod
     def fit(cls, series: list[FloatArray]) -> ZScore:
@@ -35,12 +42,10 @@ class ZScore:
         >>> scale(np.array([[4.0, 6.0]])).tolist()
         [[2.0, 1.0]]
         """
-        rows = sum(len(values) for values in series)
-        mean = sum(values.sum(axis=0, dtype=np.float64) for values in series) / rows
         # A channel at a time: (values - mean) of the whole series would be a second copy of the data.
-        spread = np.array([_deviation([v[:, c] - mean[c] for v in series]) for c in range(series[0].shape[1])])
-        constant = spread <= 1e-13 * np.abs(mean)  # what rounding leaves of a channel that never moves
-        return cls(mean, np.where(constant, 1.0, spread))
+        filled = [values for values in series if len(values)]
+        scales = [_scale([values[:, c] for values in filled]) for c in range(series[0].shape[1])]
+        return cls(*np.array(scales).T)
 
     def with_ranges(self, series: list[FloatArray]) -> ZScore:
         """Return a scale under which rare moves stay small.
@@ -58,31 +63,59 @@ class ZScore:
         for channel in range(len(spread)):
             low, high, switch = channel_range([values[:, channel] for values in series])
             spread[channel] = max(spread[channel], (high - low) / RANGE_SPREADS) / (SWITCH_WEIGHT if switch else 1.0)
-        return ZScore(self.mean, spread)
+        return replace(self, spread=spread)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Scale `(..., channel)` values to float32, by way of float64: large offsets must not swallow small changes."""
-        return np.clip((values - self.mean) / self.spread, -CLIP, CLIP).astype(np.float32)
+        deviations = values - self.mean
+        with np.errstate(over="ignore"):  # what overflows is clipped
+            scaled = np.clip(deviations / self.spread, -CLIP, CLIP).astype(np.float32)
+        if self.rounding.any():
+            scaled[np.abs(deviations) <= self.rounding] = 0.0
+        return scaled
 
 
-def channel_range(parts: list[FloatArray]) -> tuple[float, float, bool]:
+def channel_range(parts: Sequence[FloatArray]) -> tuple[float, float, bool]:
     """Return minimum and maximum of a channel, and whether it has no other value: a switch.
+
+    A channel that moves by no more than rounding does not move: its maximum is its minimum.
 
     Examples
     --------
     >>> channel_range([np.array([0.0, 1.0]), np.array([1.0, 1.0])])
     (0.0, 1.0, True)
+    >>> channel_range([np.array([0.1, np.nextafter(0.1, 1.0)])])
+    (0.1, 0.1, False)
     """
     low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
-    switch = low < high and not any(bool(((part > low) & (part < high)).any()) for part in parts)
+    if high - low <= _rounding(parts, low, high):
+        return low, low, False
+    switch = not any(bool(((part > low) & (part < high)).any()) for part in parts)
     return low, high, switch
 
 
-def _deviation(centred: list[FloatArray]) -> float:
+def _rounding(parts: Sequence[FloatArray], low: float, high: float) -> float:
+    """Return what rounding alone can do to the largest value of a channel, as it is stored and after arithmetic."""
+    largest = max(abs(low), abs(high))
+    spacing = max(float(np.spacing(part.dtype.type(largest))) for part in parts)
+    return max(ROUNDING * spacing, 1e-13 * largest)
+
+
+def _scale(parts: Sequence[FloatArray]) -> tuple[float, float, float]:
+    """Return mean, spread and rounding of a channel."""
+    low, high, _ = channel_range(parts)
+    if low == high:
+        rounding = _rounding(parts, low, high)
+        return low, max(1.0, UNIT_OVER_ROUNDING * rounding), rounding
+    # From the minimum on: the rounding of a sum grows with its size, and must not swallow small moves.
+    shifted = [part.astype(np.float64) - low for part in parts]
+    offset = sum(float(part.sum()) for part in shifted) / sum(map(len, shifted))
+    return low + offset, _deviation([part - offset for part in shifted]), 0.0
+
+
+def _deviation(centred: Sequence[FloatArray]) -> float:
     """Return the root mean square; values are divided by the largest first, so that no square overflows."""
     largest = max(float(np.abs(values).max(initial=0.0)) for values in centred)
-    if largest == 0.0:
-        return 0.0
     squares = sum(float(np.square(values / largest).sum()) for values in centred)
     return largest * float(np.sqrt(squares / sum(map(len, centred))))
 

@@ -21,7 +21,7 @@ def waves(rows, seed=0, channels=3):
 
 def training(rows, scaler=None, held_out=(), **settings):
     plain = {"window": 30, "distance": "kl", "orientation": 1, "memory": 8_000, "seed": 0} | settings
-    unit = ZScore(np.zeros(rows.shape[1]), np.ones(rows.shape[1]))
+    unit = ZScore(np.zeros(rows.shape[1]), np.ones(rows.shape[1]), np.zeros(rows.shape[1]))
     return Training(known=[rows], held_out=held_out, scaler=scaler or unit, **plain)
 
 
