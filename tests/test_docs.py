@@ -35,6 +35,14 @@ def test_the_example_of_the_thresholds_page(capsys):
     assert float(capsys.readouterr().out) > 0
 
 
+def test_the_example_of_the_inputs_page(capsys):
+    for code in python_blocks(ROOT / "docs" / "inputs.md"):
+        exec(code, {})
+        printed = re.findall(r"print\(.*\)  # (.*)", code)
+        assert capsys.readouterr().out.splitlines() == printed
+        assert printed
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -238,7 +238,7 @@ def test_evaluate_prints_json(labelled, capsys):
             "no column 'truth'; the columns are 'label', 'score', 'alarm', 'word'",
         ),
         (["--labels", "score", "--scores", "score"], "labels must be bool or 0/1 integers"),
-        (["--labels", "word", "--scores", "score"], "column 'word' has 'x' in row 0"),
+        (["--labels", "word", "--scores", "score"], "column 'word' holds text, as 'x'; numbers are needed"),
         (["--scores", "score"], "Missing option"),
     ],
 )
@@ -256,7 +256,7 @@ def test_evaluate_refuses_labels_without_an_anomaly(tmp_path, capsys):
 
 
 def test_words_in_a_column_are_one_line_of_error_in_a_real_shell(tmp_path):
-    (tmp_path / "words.csv").write_text("state,a\nok,1\nfine,2\n")
+    (tmp_path / "words.csv").write_text("state,a\nok,1\n3,2\n")
     command = [sys.executable, "-m", "patchad", "fit", str(tmp_path / "words.csv"), "-o", str(tmp_path / "model")]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 2
@@ -392,3 +392,30 @@ def test_extra_columns_of_any_type_are_ignored_and_named(folder, tmp_path, capsy
         assert run(["detect", model, str(source / "odd.csv"), "-o", str(tmp_path / f"{name}.csv")]) == 0
     assert "ignored columns that were not in the fit: 'operator', 'shift'" in capsys.readouterr().err
     assert (tmp_path / "plain.csv").read_text() == (tmp_path / "extra.csv").read_text()
+
+
+def test_times_keep_their_zone_in_all_that_is_written(folder, capsys, tmp_path):
+    odd = pd.read_csv(folder / "odd.csv")
+    odd["time"] = [f"{time}+02:00" for time in odd["time"]]
+    odd.to_csv(tmp_path / "zoned.csv", index=False)
+    outputs = ["-o", str(tmp_path / "scores.csv"), "--events", str(tmp_path / "events.json")]
+    assert run(["detect", str(folder / "model.safetensors"), str(tmp_path / "zoned.csv"), *outputs]) == 0
+    assert "2024-01-01T02:30:00+02:00" in capsys.readouterr().out
+    assert pd.read_csv(tmp_path / "scores.csv")["time"][0] == "2024-01-01 00:00:00+02:00"
+    assert all(event["start_time"].endswith("+02:00") for event in json.loads((tmp_path / "events.json").read_text()))
+
+
+def test_states_of_a_file_are_learned_and_an_unseen_one_is_named(folder, capsys, tmp_path):
+    train, odd = (pd.read_csv(folder / f"{name}.csv") for name in ("train", "calm"))
+    train["valve"] = np.where(np.arange(len(train)) // 40 % 2, "ON", "OFF")
+    odd["valve"] = np.where(np.arange(len(odd)) // 40 % 2, "ON", "OFF")
+    odd.loc[100:104, "valve"] = "JAMMED"
+    train.to_csv(tmp_path / "train.csv", index=False)
+    odd.to_csv(tmp_path / "odd.csv", index=False)
+    model = str(tmp_path / "model.safetensors")
+    assert run(["fit", str(tmp_path / "train.csv"), "-o", model, *QUICK]) == 0
+    capsys.readouterr()
+    assert run(["detect", model, str(tmp_path / "odd.csv")]) == 0
+    printed = capsys.readouterr()
+    assert "valve" in printed.out
+    assert "column 'valve' is in a state that was not in the fit: 'JAMMED' (rows: 5, the first: 100)" in printed.err

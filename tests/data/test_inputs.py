@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -94,6 +96,17 @@ def test_large_offsets_do_not_eat_small_changes(train):
     assert scores[100:115].max() > 3 * np.abs(scores[:65]).max()
 
 
+def test_values_near_the_largest_float_are_refused_or_handled(train):
+    for data in (train * 1e308, (train * 1e38).astype(np.float32)):
+        with pytest.raises(InputError, match="too large to compute with"):
+            small().fit(data)
+    detector = small(max_steps=5).fit(train * 1e298)
+    with np.errstate(all="raise"):
+        assert np.isfinite(detector.decision_function(-train * 1e299)).all()
+    tiny = small(max_steps=5).fit(train * 1e-300)
+    assert np.isfinite(tiny.decision_function(train * 1e299)).all()
+
+
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_the_unit_of_a_channel_does_not_matter(train, fitted, size):
     scores = small().fit(train * size).decision_function(train * size)
@@ -146,3 +159,32 @@ def test_a_gap_in_time_starts_anew_and_no_window_crosses_it(train, fitted):
     np.testing.assert_allclose(fitted.decision_function(frame), together, rtol=1e-5)
     event_times = fitted.detect(frame).index
     assert event_times[0] == np.datetime64("2024-01-01")
+
+
+def test_a_time_zone_is_kept_in_everything_that_comes_out(fitted):
+    data = waves(200, seed=4)
+    data[100:110] = 9.0
+    times = pd.date_range("2024-03-31", periods=200, freq="min", tz="Europe/Berlin")  # the clock changes at row 120
+    frame = pd.DataFrame(data, index=times)
+    found = fitted.detect(frame)
+    assert found.zone == "Europe/Berlin"
+    assert found.index.equals(times)
+    (event,) = found.events
+    assert event.start_time == times[event.start]
+    assert event.stop_time.isoformat() == times[event.stop - 1].isoformat()
+    assert event.to_dict()["start_time"] == times[event.start].isoformat()
+    assert found.to_frame().index.equals(times)
+    told = json.loads(found.to_json())
+    assert told["zone"] == "Europe/Berlin"
+    assert told["index"][-1] == "2024-03-31T04:19:00+02:00"
+    assert fitted.decision_function(frame).index.equals(times)
+    by_column = fitted.detect(frame.reset_index(names="time"))
+    assert by_column.index.equals(times)
+    naive = fitted.detect(frame.tz_localize(None))
+    assert (naive.zone, naive.index.dtype.kind) == (None, "M")
+
+
+def test_ambiguous_dates_are_noted_in_the_result(fitted):
+    frame = pd.DataFrame(waves(60), columns=["a", "b", "c"])
+    frame["time"] = pd.date_range("2024-04-01", periods=60, freq="min").strftime("%d/%m/%Y %H:%M")
+    assert any("can be read in two ways" in note for note in fitted.detect(frame).notes)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from patchad.data.columns import States
 from patchad.data.joining import join_tables
 from patchad.data.table import Table
+from patchad.data.times import zone_name
 
 
 def part(first: int, rows: int, channels: tuple[str, ...] = ("x",), unit: str = "m") -> Table:
@@ -32,3 +37,26 @@ def test_what_does_not_follow_stays_apart(other):
 
 def test_a_short_pause_does_not_keep_files_apart():
     assert len(join_tables([("a", part(0, 100)), ("b", part(109, 50))])) == 1
+
+
+def zoned(table: Table, hours: int) -> Table:
+    return replace(table, zone=dt.timezone(dt.timedelta(hours=hours)))
+
+
+def test_joined_files_keep_their_zone_or_come_out_in_utc():
+    ((_, same),) = join_tables([("a", zoned(part(0, 100), 2)), ("b", zoned(part(100, 100), 2))])
+    assert (zone_name(same.zone), same.notes) == ("+02:00", ())
+    ((_, mixed),) = join_tables([("a", zoned(part(0, 100), 1)), ("b", zoned(part(100, 100), 2))])
+    assert zone_name(mixed.zone) == "UTC"
+    assert mixed.notes == ("the files have several time zones (+01:00, +02:00), joined in UTC",)
+    assert len(join_tables([("a", zoned(part(0, 100), 0)), ("b", part(100, 100))])) == 2
+
+
+def test_joined_files_keep_their_states_and_notes():
+    valves = [States(np.zeros(100, np.intp), (name,)) for name in ("on", "off")]
+    tables = [replace(part(100 * i, 100), texts={"valve": valves[i]}, notes=("read so",)) for i in (0, 1)]
+    ((_, joined),) = join_tables([("a", tables[0]), ("b", tables[1])])
+    assert joined.texts["valve"].names == ("on", "off")
+    assert joined.texts["valve"].codes.tolist() == [0] * 100 + [1] * 100
+    assert joined.notes == ("read so",)
+    assert len(join_tables([("a", tables[0]), ("b", part(100, 100))])) == 2

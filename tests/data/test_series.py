@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchad.data.preparing import Preparer
-from patchad.data.series import match_channels, prepare
+from patchad.data.series import match_channels, observed_medians, prepare
 from patchad.data.table import Table
 from patchad.errors import InputError
 
@@ -211,3 +212,23 @@ def test_channels_are_matched_by_position_where_one_has_no_names():
     assert match_channels(named, ("channel_0", "channel_1"), named=False).values.tolist() == [[1.0, 2.0]]
     with pytest.raises(InputError, match="X has 2 features, but the detector is expecting 3 features"):
         match_channels(plain, ("a", "b", "c"), named=True)
+
+
+def test_an_hour_back_without_a_zone_looks_like_the_end_of_daylight_saving_time():
+    times = np.array(["2024-10-27T02:58", "2024-10-27T02:59", "2024-10-27T02:00"], "datetime64[m]")
+    with pytest.raises(
+        InputError, match=r"time goes back at row 2: .*daylight-saving time, write them with their offset"
+    ):
+        prepare(np.zeros((3, 1)), ("a",), times)
+    with pytest.raises(InputError, match=r"2024-10-27 03:00:00\+01:00 after 2024-10-27 03:59:00\+01:00; .*so sort"):
+        prepare(np.zeros((3, 1)), ("a",), times, zone=ZoneInfo("Europe/Berlin"))
+    with pytest.raises(InputError, match=r"increase, so sort the rows \(--sort\) and drop duplicates"):
+        prepare(np.zeros((3, 1)), ("a",), times - np.array([0, 0, 24], "timedelta64[h]"))
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1e301])
+def test_values_that_overflow_in_sums_are_refused(value):
+    values = np.array([[1.0, 2.0], [3.0, value]])
+    for check in (lambda: prepare(values, ("a", "b")), lambda: observed_medians(values, ("a", "b"))):
+        with pytest.raises(InputError, match=r"too large to compute with, in row 1, channel 'b'"):
+            check()

@@ -117,8 +117,9 @@ def test_the_only_column_that_reads_as_times_is_the_time(times):
 
 
 def test_words_that_could_be_dates_are_not_times():
-    with pytest.raises(InputError, match="column 'mode' has 'may' in row 0"):
-        to_table(pd.DataFrame({"mode": ["may", "sun", "monday"], "a": [1.0, 2.0, 3.0]}))
+    table = to_table(pd.DataFrame({"mode": ["may", "sun", "monday"], "a": [1.0, 2.0, 3.0]}))
+    assert table.index is None
+    assert table.texts["mode"].names == ("may", "sun", "monday")
 
 
 def test_days_may_come_before_months():
@@ -150,9 +151,10 @@ def test_an_asked_for_time_column_wins():
     ("bad", "message"),
     [
         (
-            pd.DataFrame({"a": [1.0, 2.0], "state": ["ok", "bad"]}),
-            "column 'state' has 'ok' in row 0, a number is needed",
+            pd.DataFrame({"a": [1.0, 2.0], "state": ["1.5", "bad"]}),
+            "column 'state' has 'bad' in row 1, a number is needed",
         ),
+        (pd.DataFrame({0: [1.0, 2.0], 1: ["ok", "bad"]}), "column 1 holds text, as 'ok'.*give the columns names"),
         (pd.DataFrame({"time": ["soon", "later"], "a": [1.0, 2.0]}), "column 'time' cannot be read as times"),
         (pd.DataFrame({"t": list(TIMES), "u": list(TIMES), "a": [1, 2, 3]}), "'t', 'u' all hold times"),
         (pd.DataFrame({"t": list(TIMES)}), "no channels, only the time column"),
@@ -175,3 +177,18 @@ def test_a_list_of_series_is_not_a_nested_list():
     assert not is_list_of_series([[1.0, 2.0], [3.0, 4.0]])
     assert not is_list_of_series([1.0, 2.0])
     assert not is_list_of_series(np.zeros((3, 2)))
+
+
+def test_rows_are_taken_from_everything_that_has_rows():
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "mode": ["on", "off", "on"]}, index=TIMES.tz_localize("Asia/Tokyo"))
+    table = to_table(frame).take([2, 0])
+    assert table.values.tolist() == [[3.0], [1.0]]
+    assert table.texts["mode"].codes.tolist() == [0, 0]
+    assert table.times.equals(frame.index[[2, 0]])
+    assert table.native_index.equals(frame.index[[2, 0]])
+
+
+def test_labels_must_be_numbers():
+    table = to_table(pd.DataFrame({"a": [1.0, 2.0], "state": ["normal", "attack"]}))
+    with pytest.raises(InputError, match="column 'state' holds text, as 'normal'"):
+        table.without("state")

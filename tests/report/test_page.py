@@ -219,6 +219,16 @@ def test_every_kind_of_index_has_its_axis(index, kind, text):
     assert text in page.text
 
 
+def test_the_page_knows_the_time_zone_and_its_offsets():
+    index = pd.date_range("2024-03-31", periods=5, freq="h", tz="Europe/Berlin")  # the clock changes before the third
+    drawn = parse(render_page([Chapter("", quiet(index=index))])).data[0]
+    assert (drawn["axis"], drawn["zone"]) == ("date", "Europe/Berlin")
+    assert drawn["offsets"] == [[index[0].timestamp() * 1e3, 60], [index[2].timestamp() * 1e3, 120]]
+    assert unpack(drawn["x"], "<f8").tolist() == [time.timestamp() * 1e3 for time in index]
+    plain = parse(render_page([Chapter("", quiet(index=index.tz_localize(None).to_numpy()))])).data[0]
+    assert (plain["zone"], plain["offsets"]) == (None, [])
+
+
 def test_a_page_of_a_million_rows_is_small_and_keeps_a_single_spike():
     rows = 1_000_000
     scores = np.random.default_rng(0).random(rows)

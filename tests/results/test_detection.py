@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from patchad.results.detection import Detection, Event, alarm_runs, by_severity
@@ -68,3 +70,20 @@ def test_an_event_is_told_with_its_times_and_its_state():
 def test_events_are_ordered_by_severity_then_by_peak():
     events = [Event(i, i + 1, i, peak, rating, ()) for i, (peak, rating) in enumerate([(1, 5), (3, 5), (2, 9), (3, 5)])]
     assert by_severity(events) == [2, 1, 3, 0]
+
+
+def test_events_and_detections_know_their_zone():
+    times = np.arange(5).astype("datetime64[h]")
+    event = Event(1, 4, 2, 3.0, 50.0, (), start_time=times[1], stop_time=times[3])
+    tokyo = event.in_zone(ZoneInfo("Asia/Tokyo"))
+    assert tokyo.to_dict()["stop_time"] == "1970-01-01T12:00:00+09:00"
+    assert tokyo.start_time == pd.Timestamp(times[1], tz="UTC")
+    assert event.in_zone(None) is event
+    untimed = Event(1, 4, 2, 3.0, 50.0, ())
+    assert untimed.in_zone(ZoneInfo("Asia/Tokyo")) is untimed
+    assert make_detection().zone is None
+    index = pd.date_range("2024", periods=3, tz="Asia/Tokyo")
+    zoned = make_detection(index=index)
+    assert zoned.zone == "Asia/Tokyo"
+    assert zoned.to_frame().index.equals(index)
+    assert json.loads(zoned.to_json())["index"][0] == "2024-01-01T00:00:00+09:00"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -63,6 +63,11 @@ class SensorRules:
             freeze = LONGER * still + MORE_ROWS if moves else never
             limits.append((freeze, LONGER * silent + MORE_ROWS, max(low - margin, -never), min(high + margin, never)))
         return cls(*np.array(limits).T)
+
+    def with_range(self, channels: BoolArray, limits: tuple[float, float]) -> Self:
+        """Return the rules with this range for some channels, which are switches: in train they may have rested."""
+        low, high = (np.where(channels, limit, own) for limit, own in zip(limits, (self.low, self.high), strict=True))
+        return replace(self, low=low, high=high)
 
 
 @dataclass(slots=True, eq=False)

@@ -166,7 +166,7 @@ def detect(
     from patchad.thresholds.promise import parse_rate
 
     detector = load(model)
-    only = (*detector.channels_, *([] if labels is None else [labels])) if detector.named_ else ()
+    only = (*detector.columns_, *([] if labels is None else [labels])) if detector.named_ else ()
     tables = _read(data, time, "test", join=join, only=only)
     shape = {"merge_gap": merge_gap, "min_duration": min_duration}
     detector.set_params(**{name: value for name, value in shape.items() if value is not None})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from patchad.data.columns import States
 from patchad.data.table import Table
+from patchad.data.times import zone_name
 
 MAX_STEPS = 10.0
 """Steps of the first table that may lie between the end of one and the start of the next."""
@@ -41,7 +44,9 @@ def join_tables(named: Sequence[tuple[str, Table]]) -> list[tuple[str, Table]]:
 
 
 def _follows(one: Table, other: Table) -> bool:
-    if one.index is None or other.index is None or one.channels != other.channels:
+    if one.index is None or other.index is None or one.channels != other.channels or [*one.texts] != [*other.texts]:
+        return False
+    if (one.zone is None) != (other.zone is None):
         return False
     step = np.median(np.diff(one.index))
     gap = other.index[0] - one.index[-1]
@@ -51,10 +56,17 @@ def _follows(one: Table, other: Table) -> bool:
 def _concatenated(tables: Sequence[Table]) -> Table:
     if len(tables) == 1:
         return tables[0]
+    zones = {zone_name(table.zone): table.zone for table in tables}
+    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
+    if len(zones) > 1:
+        notes.append(f"the files have several time zones ({', '.join(sorted(map(str, zones)))}), joined in UTC")
     return replace(
         tables[0],
         values=np.concatenate([table.values for table in tables]),
         index=np.concatenate([table.index for table in tables if table.index is not None]),
         native_index=None,
         kind="numpy",
+        zone=tables[0].zone if len(zones) == 1 else dt.UTC,
+        texts={name: States.join([table.texts[name] for table in tables]) for name in tables[0].texts},
+        notes=tuple(notes),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchad.data.table import BoolArray, FloatArray
+from patchad.data.times import localized
 from patchad.errors import InputError
 
 Missing = Literal["interpolate", "error", "drop"]
 
 USUAL_STEPS = 101
 """Steps in time, the newest, whose median is the usual step: it depends on no later row, and follows a new rate."""
+
+LARGEST = 1e300
+"""Largest value of a channel in float64; in float32 a fourth of what it holds. Sums of larger ones may overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,11 +68,19 @@ class Preparer:
     state = ("seen", "time", "_steps", "_last", "_silent", "_skipped", "_open")
 
     def __init__(
-        self, channels: Sequence[str], initial: FloatArray, *, missing: Missing = "interpolate", max_gap: float = 10
+        self,
+        channels: Sequence[str],
+        initial: FloatArray,
+        *,
+        missing: Missing = "interpolate",
+        max_gap: float = 10,
+        zone: dt.tzinfo | None = None,
     ) -> None:
         if missing not in ("interpolate", "error", "drop"):
             raise InputError(f"missing={missing!r} is unknown; use 'interpolate', 'error' or 'drop'")
         self._channels, self._initial, self._missing, self._max_gap = channels, initial, missing, max_gap
+        self._zone = zone
+        """Time zone of the data, for messages; the times themselves are in UTC then."""
         self.seen = 0
         self.time: Any = None
         """Time of the newest row."""
@@ -124,11 +137,7 @@ class Preparer:
         backward = steps <= np.zeros(1, dtype=steps.dtype)
         if backward.any():
             at = int(backward.argmax())
-            word = "repeats" if before[at] == before[at + 1] else "goes back"
-            raise InputError(
-                f"time {word} at row {self.seen + len(times) - len(steps) + at}: {before[at + 1]} after {before[at]}; "
-                "times must increase, so sort the rows and drop duplicates"
-            )
+            raise _backward(before[at : at + 2], self.seen + len(times) - len(steps) + at, self._zone)
         return steps.astype(np.float64)
 
     def _long_steps(self, steps: FloatArray) -> BoolArray:
@@ -190,15 +199,33 @@ class Preparer:
         return Part(rows + self.seen, own, begins)
 
 
+def _backward(pair: NDArray[Any], row: int, zone: dt.tzinfo | None) -> InputError:
+    """Say where time goes back, and, if it is by an hour, that the end of daylight-saving time looks so."""
+    before, after = localized(pair, zone)
+    word = "repeats" if before == after else "goes back"
+    text = f"time {word} at row {row}: {after} after {before}; times must increase, so "
+    if pair.dtype.kind == "M" and zone is None and np.timedelta64(0) < before - after <= np.timedelta64(1, "h"):
+        text += (
+            "if these are local times at the end of daylight-saving time, write them with their offset (+02:00) or in "
+            "UTC; else "
+        )
+    return InputError(text + "sort the rows (--sort) and drop duplicates (--dedupe first)")
+
+
 def check_finite(values: FloatArray, channels: Sequence[str], first: int = 0) -> None:
-    """Refuse infinite values; rows are counted from `first`."""
-    if np.isfinite(values).all():
+    """Refuse infinite values, and those too large to compute with; rows are counted from `first`."""
+    largest = values.dtype.type(min(LARGEST, float(np.finfo(values.dtype).max) / 4))
+    extremes = (limit.reduce(values, axis=None, initial=0.0) for limit in (np.fmin, np.fmax))  # no copy, no NaN
+    if all(abs(extreme) <= largest for extreme in extremes):
         return
     for i, name in enumerate(channels):
-        infinite = np.isinf(values[:, i])
-        if infinite.any():
+        large = np.abs(values[:, i]) > largest
+        if large.any():
+            row = int(large.argmax())
+            value = values[row, i]
+            what = "an infinite value (inf)" if np.isinf(value) else f"the value {value:g}, too large to compute with,"
             raise InputError(
-                f"X has an infinite value (inf) in row {first + int(infinite.argmax())}, channel {name!r}; "
+                f"X has {what} in row {first + row}, channel {name!r}; "
                 "replace it by a number, or by NaN if it is unknown"
             )
 

@@ -71,6 +71,8 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
         frame = READERS[path.suffix.lower()](path, "")
         _check_columns(frame, names)
         table = to_table(frame[list(dict.fromkeys(names))].reset_index(drop=True).rename(columns=str))
+        for name in table.texts:
+            table.without(name)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return {name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())}

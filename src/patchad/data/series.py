@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.data.preparing import Missing, Part, Preparer
+from patchad.data.preparing import Missing, Part, Preparer, check_finite
 from patchad.data.table import BoolArray, FloatArray, Table
 from patchad.errors import InputError, listed
 
@@ -109,6 +110,7 @@ def match_channels(
 def observed_medians(values: FloatArray, channels: Sequence[str]) -> FloatArray:
     """Return the median of each channel: it stands in where nothing was observed yet."""
     _check_rows(values)
+    check_finite(values, channels)
     missing = np.isnan(values)
     if missing.all():
         raise InputError(
@@ -130,12 +132,14 @@ def prepare(
     missing: Missing = "interpolate",
     max_gap: float = 10,
     initial: FloatArray | None = None,
+    zone: dt.tzinfo | None = None,
 ) -> Prepared:
     """Check `(time, channel)` values and cut them into series without gaps.
 
     A missing value is held at the last one observed, so that a row's filling never depends on later rows; before the
     first observation it is `initial` (by default the median of the channel). A run of more than `max_gap` rows without
     any value ends the segment, as does a step in time of over `max_gap` usual steps, the median of the last 101.
+    `zone` is the time zone of the data, for messages; the times themselves are in UTC then.
 
     Examples
     --------
@@ -145,9 +149,9 @@ def prepare(
     """
     _check_rows(values)
     known = np.zeros(values.shape[1]) if initial is None else initial
-    preparer = Preparer(channels, known, missing=missing, max_gap=max_gap)
+    preparer = Preparer(channels, known, missing=missing, max_gap=max_gap, zone=zone)
     if initial is None and missing == "interpolate" and np.isnan(values).any():
-        preparer = Preparer(channels, observed_medians(values, channels), missing=missing, max_gap=max_gap)
+        preparer = Preparer(channels, observed_medians(values, channels), missing=missing, max_gap=max_gap, zone=zone)
     ready = preparer.push(values, index)
     if missing == "drop" and not ready.parts:
         raise InputError("every row has a missing value, so missing='drop' leaves none; use missing='interpolate'")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import warnings
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.data.columns import States, read_column
+from patchad.data.times import Times, localized, times_of_column, times_of_index
 from patchad.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -33,12 +34,39 @@ class Table:
     channels: tuple[str, ...] | None = None
     """Names of the channels; None where the container has none."""
     index: NDArray[np.generic] | None = None
-    """(time,), times as datetime64, timedelta64 or numbers; None where there are none."""
+    """(time,), times as datetime64 (UTC where there is a zone), timedelta64 or numbers; None where there are none."""
     kind: Kind = "numpy"
     native_index: Any = None
     """The index of a pandas object."""
     ignored: tuple[str, ...] = ()
     """Columns that were not read, because nobody asked for them."""
+    zone: dt.tzinfo | None = None
+    """Time zone of the times; None where they have none."""
+    texts: Mapping[str, States] = field(default_factory=dict)
+    """Columns of text by name, beside the channels; a fit makes switches of them."""
+    notes: tuple[str, ...] = ()
+    """What had to be decided to read the container, for people."""
+
+    @property
+    def times(self) -> Any:
+        """The times for people: as `index`, or a pandas `DatetimeIndex` where they have a zone."""
+        return None if self.index is None else localized(self.index, self.zone)
+
+    def take(self, rows: Any) -> Table:
+        """Return the table of some rows, in the order given: row numbers, a mask or a slice.
+
+        Examples
+        --------
+        >>> Table(np.array([[1.0], [2.0], [3.0]]), index=np.array([10, 30, 20])).take([0, 2, 1]).index.tolist()
+        [10, 20, 30]
+        """
+        return replace(
+            self,
+            values=self.values[rows],
+            index=None if self.index is None else self.index[rows],
+            native_index=None if self.native_index is None else self.native_index[rows],
+            texts={name: States(states.codes[rows], states.names) for name, states in self.texts.items()},
+        )
 
     def without(self, name: str) -> tuple[Table, FloatArray]:
         """Take one channel out: the table without it, and its `(time,)` values.
@@ -49,6 +77,8 @@ class Table:
         >>> table.channels, labels.tolist()
         (('flow',), [0.0, 1.0])
         """
+        if name in self.texts:
+            raise InputError(f"column {name!r} holds text, as {self.texts[name].names[0]!r}; numbers are needed in it")
         if self.channels is None or name not in self.channels:
             known = f"the columns are {listed(self.channels)}" if self.channels else "the data has no names"
             raise InputError(f"there is no column {name!r}; {known}: name one of the columns beside the time")
@@ -108,7 +138,7 @@ def _is_series(item: Any) -> bool:
     return not isinstance(item, Sequence | str | bytes) and _as_narwhals(item) is not None
 
 
-def to_table(X: Any, *, time: str | None = None, only: Collection[str] = ()) -> Table:
+def to_table(X: Any, *, time: str | None = None, only: Collection[str] = (), time_format: str | None = None) -> Table:
     """Read any supported container.
 
     Parameters
@@ -120,6 +150,8 @@ def to_table(X: Any, *, time: str | None = None, only: Collection[str] = ()) -> 
         only column that holds times.
     only
         The columns to read where they have names; others, of whatever type, are left out. Empty: all.
+    time_format
+        How the times are written, as for `datetime.strptime`; by default the whole column decides.
 
     Examples
     --------
@@ -144,7 +176,7 @@ def to_table(X: Any, *, time: str | None = None, only: Collection[str] = ()) -> 
     else:
         frame = wrapped
         channels = tuple(frame.columns)
-    return _from_frame(frame, None if numbered else channels, time, only)
+    return _from_frame(frame, None if numbered else channels, _Asked(time, only, time_format))
 
 
 def _as_narwhals(X: Any) -> nw.DataFrame[Any] | nw.Series[Any] | None:
@@ -190,7 +222,7 @@ def _from_array(X: Any) -> FloatArray:
     if values.dtype.kind == "O":
         try:
             return values.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"X has dtype object and holds something that is not a number ({error})") from error
     return values if values.dtype in (np.float32, np.float64) else values.astype(_float_type([values.dtype]))
 
@@ -203,125 +235,95 @@ def _float_type(dtypes: Sequence[np.dtype[Any]]) -> type[np.floating]:
     return np.float32 if small else np.float64
 
 
-def _from_frame(
-    frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, time: str | None, only: Collection[str]
-) -> Table:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the caller wants of a frame."""
+
+    time: str | None
+    only: Collection[str]
+    time_format: str | None
+
+
+def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, asked: _Asked) -> Table:
     kind: Kind = frame.implementation.name.lower()
     native_index = nw.maybe_get_index(frame)
-    index = None if time is not None else _index_of_times(native_index)
+    times = None if asked.time is not None else times_of_index(native_index)
     time_column = None
-    if index is None:
-        time_column, index = _find_time(frame, time)
+    if times is None:
+        time_column, times = _find_time(frame, asked)
     names = [name for name in frame.columns if name != time_column]
     if not names:
         raise InputError(
             f"found no channels, only the time column {time_column!r}; at least one number column is needed"
         )
+    wanted = [name for name in names if channels is not None and name in asked.only] or names
+    values, texts = _numbers(frame, wanted)
     if channels is None:
-        return Table(_numbers(frame, names), None, index, kind, native_index)
-    wanted = [name for name in names if name in only] or names
+        if texts:
+            name, states = next(iter(texts.items()))
+            raise InputError(
+                f"column {name} holds text, as {states.names[0]!r}, and columns without names must hold numbers; "
+                "give the columns names, or leave this one out"
+            )
+        return _timed(Table(values, None, kind=kind, native_index=native_index), times)
     ignored = tuple(name for name in names if name not in wanted)
-    return Table(_numbers(frame, wanted), tuple(wanted), index, kind, native_index, ignored)
+    numeric = tuple(name for name in wanted if name not in texts)
+    table = Table(values, numeric, kind=kind, native_index=native_index, ignored=ignored, texts=texts)
+    return _timed(table, times)
 
 
-def _index_of_times(native_index: Any) -> NDArray[np.generic] | None:
-    """Read the times of a pandas index; None for an index that is not of times."""
-    if native_index is None:
-        return None
-    if type(native_index).__name__ == "PeriodIndex":
-        native_index = native_index.to_timestamp()
-    if type(native_index).__name__ not in ("DatetimeIndex", "TimedeltaIndex"):
-        return None
-    if getattr(native_index, "tz", None) is not None:
-        native_index = native_index.tz_convert("UTC").tz_localize(None)
-    return np.asarray(native_index.to_numpy())
+def _timed(table: Table, times: Times | None) -> Table:
+    return table if times is None else replace(table, index=times.index, zone=times.zone, notes=times.notes)
 
 
-def _find_time(frame: nw.DataFrame[Any], time: str | None) -> tuple[str | None, NDArray[np.generic] | None]:
+def _find_time(frame: nw.DataFrame[Any], asked: _Asked) -> tuple[str | None, Times | None]:
     """Find the time column: the one asked for, one with a usual name, or the only one that holds times."""
-    if time is not None:
-        if time not in frame.columns:
+    if asked.time is not None:
+        if asked.time not in frame.columns:
             raise InputError(
-                f"there is no column {time!r} to take the times from; the columns are {listed(frame.columns)}"
+                f"there is no column {asked.time!r} to take the times from; the columns are {listed(frame.columns)}"
             )
-        times = _times(frame[time], numbers=True)
-        if times is None:
-            raise InputError(
-                f"column {time!r} cannot be read as times; ISO 8601 (2024-01-31T12:00:00) or numbers are needed"
-            )
-        return time, times
+        return asked.time, _named_time(frame, asked.time, asked.time_format)
     usual = [name for name in frame.columns if str(name).lower() in TIME_NAMES]
     if len(usual) == 1 and len(frame.columns) > 1:
-        times = _times(frame[usual[0]], numbers=True)
-        if times is None:
-            raise InputError(
-                f"column {usual[0]!r} cannot be read as times; ISO 8601 (2024-01-31T12:00:00) or numbers are needed"
-            )
-        return usual[0], times
-    found = [(name, times) for name in frame.columns if (times := _times(frame[name], numbers=False)) is not None]
+        return usual[0], _named_time(frame, usual[0], asked.time_format)
+    found = [(name, times) for name in frame.columns if (times := times_of_column(frame[name], named=False))]
     if len(found) > 1:
         raise InputError(
             f"columns {listed([name for name, _ in found])} all hold times; name the one to use as the time"
         )
+    if not found and asked.time_format is not None:
+        raise InputError(
+            f"a time format was given, and no column is known to hold times; name it (--time), one of "
+            f"{listed(frame.columns)}"
+        )
     return found[0] if found else (None, None)
 
 
-def _times(column: nw.Series[Any], *, numbers: bool) -> NDArray[np.generic] | None:
-    """Read a column as times; None where it does not hold times. Plain numbers count as times only when `numbers`."""
-    import pandas as pd
-
-    if column.dtype.is_numeric():
-        return _column_numbers(column) if numbers else None
-    if isinstance(column.dtype, nw.Boolean) or (column.dtype.is_temporal() is False and len(column) == 0):
-        return None
-    values = column.to_pandas()
-    if isinstance(column.dtype, nw.Duration):
-        return np.asarray(values.to_numpy())
-    if isinstance(column.dtype, nw.String | nw.Object | nw.Categorical):
-        first = next((value for value in values if value is not None and value == value), None)
-        plain_number = isinstance(first, str) and first.replace(".", "", 1).replace("-", "", 1).isdigit()
-        if plain_number or not isinstance(first, str | dt.date):
-            return None
-    for settings in ({"format": "ISO8601"}, {}):
-        try:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                parsed = pd.to_datetime(values, utc=True, **settings)
-        except (ValueError, TypeError, OverflowError):
-            continue
-        if any("Could not infer format" in str(warning.message) for warning in said):
-            continue  # pandas read each word by itself, and takes "may" for a month
-        return np.asarray(parsed.dt.tz_localize(None).to_numpy())
-    return None
+def _named_time(frame: nw.DataFrame[Any], name: str, time_format: str | None) -> Times:
+    times = times_of_column(frame[name], named=True, time_format=time_format)
+    if times is None:
+        raise InputError(
+            f"column {name!r} cannot be read as times; ISO 8601 (2024-01-31T12:00:00) or numbers are needed, or the "
+            "format of the times (--time-format, as in '%d/%m/%Y %H:%M')"
+        )
+    return times
 
 
-def _numbers(frame: nw.DataFrame[Any], names: Sequence[str]) -> FloatArray:
-    """Read these columns as `(time, channel)` floats, without a copy where a pandas frame is one block of floats."""
+def _numbers(frame: nw.DataFrame[Any], names: Sequence[str]) -> tuple[FloatArray, dict[str, States]]:
+    """Read these columns as `(time, channel)` floats, and apart from them those of text.
+
+    Nothing is copied where a pandas frame is one block of floats.
+    """
     native: IntoDataFrame = nw.to_native(frame)
     if frame.implementation.is_pandas() and len(names) == len(frame.columns):
         dtypes = set(native.dtypes)  # type: ignore[attr-defined]
         if len(dtypes) == 1 and dtypes.pop() in (np.float32, np.float64):
-            return np.asarray(native.to_numpy())  # type: ignore[attr-defined]
-    columns = [_column_numbers(frame[name]) for name in names]
-    values = np.empty((len(frame), len(names)), dtype=_float_type([column.dtype for column in columns]))
-    for i, column in enumerate(columns):
+            return np.asarray(native.to_numpy()), {}  # type: ignore[attr-defined]
+    columns = {name: read_column(frame[name]) for name in names}
+    texts = {name: column for name, column in columns.items() if isinstance(column, States)}
+    numeric = [column for column in columns.values() if not isinstance(column, States)]
+    values = np.empty((len(frame), len(numeric)), dtype=_float_type([column.dtype for column in numeric]))
+    for i, column in enumerate(numeric):
         values[:, i] = column
-    return values
-
-
-def _column_numbers(column: nw.Series[Any]) -> FloatArray:
-    """Read one column as floats, NaN where it is empty."""
-    if column.dtype.is_numeric() or isinstance(column.dtype, nw.Boolean):
-        narrow = isinstance(column.dtype, nw.Float32 | nw.Boolean | nw.Int8 | nw.UInt8 | nw.Int16 | nw.UInt16)
-        floats = column.cast(nw.Float32() if narrow else nw.Float64())
-        return np.asarray(floats.to_numpy())
-    values = np.empty(len(column), dtype=np.float64)
-    for row, value in enumerate(column.to_list()):
-        try:
-            values[row] = np.nan if value is None else float(value)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"column {column.name!r} has {value!r} in row {row}, a number is needed; "
-                "clean the column, drop it, or name it as the time"
-            ) from None
-    return values
+    return values, texts

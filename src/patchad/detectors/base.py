@@ -23,6 +23,7 @@ from patchad.data.parameters import check_types
 from patchad.data.preparing import Missing
 from patchad.data.series import Matched, Prepared, Series, match_channels, observed_medians, prepare
 from patchad.data.stages import Scored, Stage
+from patchad.data.switches import SWITCH_RANGE, Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
@@ -73,7 +74,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]
     """The detector's name in the registry, and in files."""
-    learned: ClassVar[Mapping[str, Any] | None] = {"alarm_rules_": AlarmRules}
+    learned: ClassVar[Mapping[str, Any] | None] = {"alarm_rules_": AlarmRules, "switches_": Switches}
     """Attributes that a class adds in `fit`, with their types, for a model file; None: a file cannot hold them."""
 
     threshold: str | float | Threshold = "auto"
@@ -124,6 +125,11 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         return 0
 
     @property
+    def columns_(self) -> tuple[str, ...]:
+        """Columns of a table that the channels come from; empty where they have no names."""
+        return self.switches_.sources(self.channels_) if self.named_ else ()
+
+    @property
     def n_parameters_(self) -> int | None:
         """Learned values; None where a count means nothing."""
         return None
@@ -145,7 +151,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             Ignored.
         """
         self._check_parameters()
-        tables = [to_table(item) for item in (X if is_list_of_series(X) else [X])]
+        raw = [to_table(item) for item in (X if is_list_of_series(X) else [X])]
+        self.switches_, notes = Switches.learn(raw)
+        tables = [self.switches_.encode(table) for table in raw]
         self._learn_channels(tables[0])
         values = [self._match(table, complete=True).values for table in tables]
         self.initial_ = np.median([observed_medians(v, self.channels_) for v in values], axis=0)
@@ -157,7 +165,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
                 f"train has {rows} rows in one piece (n_samples = {rows}), at least {MIN_ROWS} are needed; "
                 "pass more rows, or raise max_gap if gaps cut them"
             )
-        self.fit_notes_: tuple[str, ...] = tuple(note for p in prepared for note in p.notes)
+        self.fit_notes_: tuple[str, ...] = (*notes, *(note for p in prepared for note in p.notes))
         share = self._plan([len(segment) for segment in segments])
         blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
         self._fit(segments, blocks)
@@ -243,6 +251,11 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     def _learn_channels(self, table: Table) -> None:
         width = table.values.shape[1]
+        if width == 0 and table.ignored:
+            raise InputError(
+                f"X has no channel: the columns {listed(table.ignored)} are text of too many states; "
+                "at least one column of numbers, or of at most 20 states, is needed"
+            )
         if width == 0:
             raise InputError(f"X has 0 feature(s) (shape=({len(table.values)}, 0)) while a minimum of 1 is required.")
         names = table.channels or tuple(f"channel_{i}" for i in range(width))
@@ -260,13 +273,20 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         return match_channels(table, self.channels_, named=self.named_, detector=name, complete=complete)
 
     def _prepare(self, table: Table, values: FloatArray) -> Prepared:
-        return prepare(
-            values, self.channels_, table.index, missing=self.missing, max_gap=self.max_gap, initial=self.initial_
+        found = prepare(
+            values,
+            self.channels_,
+            table.index,
+            missing=self.missing,
+            max_gap=self.max_gap,
+            initial=self.initial_,
+            zone=table.zone,
         )
+        return replace(found, notes=(*table.notes, *found.notes))
 
     def _read(self, X: Any) -> tuple[Table, Prepared, Matched]:
         check_is_fitted(self, "threshold_")
-        table = to_table(X, only=self.channels_ if self.named_ else ())
+        table = self.switches_.encode(to_table(X, only=self.columns_))
         matched = self._match(table)
         values = matched.values
         if matched.absent:  # held at the median of train: nothing is known of it, in any row
@@ -322,9 +342,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             scores=scored.scores,
             levels=levels,
             alarms=np.concatenate(alarms),
-            events=stage.events,
+            events=tuple(event.in_zone(table.zone) for event in stage.events),
             channels=self.channels_,
-            index=table.index,
+            index=table.times,
             contributions=np.asarray(scored.attribution),
             notes=self._notes(prepared, matched),
             observed=table if self.named_ else replace(table, channels=None),
@@ -389,7 +409,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         scored = Scored.join(stored)
         self._set_scores(scored.scores, held_out)
         known = Scored.join([scored[slice(*rows)] for rows in held_out])
-        self.alarm_rules_ = AlarmRules.fit(known, values)
+        rules = AlarmRules.fit(known, values)
+        switches = self.switches_.mask(self.channels_)
+        self.alarm_rules_ = replace(rules, sensors=rules.sensors.with_range(switches, SWITCH_RANGE))
 
     def _set_scores(self, train_scores: FloatArray, held_out: list[list[int]]) -> None:
         self.train_scores_ = train_scores

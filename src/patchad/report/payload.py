@@ -31,9 +31,9 @@ def section_payload(section: Section) -> dict[str, Any]:
     points = min(budget.lanes // max(len(channels), 1), LANE_POINTS)
     payload = {
         "axis": axis.kind,
+        "step": axis.step,
         "zone": axis.zone,
         "offsets": axis.offsets,
-        "step": axis.step,
         **_curve(section),
         "whole": axis.span(0, len(detection.scores)),
         "low": _low(detection),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
+from patchad.data.times import localized, without_zone, zone_name
 from patchad.report.truth import LabelComparison
 from patchad.report.wording import moment
 from patchad.results.detection import Detection, by_severity
@@ -53,7 +56,7 @@ class Axis:
     """Whether all rows are dates without seconds."""
 
     @classmethod
-    def of(cls, index: NDArray[np.generic] | None, rows: int) -> Axis:
+    def of(cls, index: Any, rows: int) -> Axis:
         """Build the axis of an index; without one, positions are row numbers.
 
         Examples
@@ -62,6 +65,8 @@ class Axis:
         >>> axis.kind, axis.positions.tolist(), axis.step
         ('date', [1000.0, 3000.0], 2000.0)
         """
+        zone = getattr(index, "tz", None)
+        index = None if index is None else without_zone(index)
         if index is None:
             kind, positions = "row", np.arange(rows, dtype=np.float64)
         elif index.dtype.kind == "M":
@@ -72,7 +77,7 @@ class Axis:
             kind, positions = "number", index.astype(np.float64)
         step = float(np.median(np.diff(positions))) if rows > 1 else 1.0
         whole_minutes = kind == "date" and not (positions % 60_000).any()
-        return cls(kind, positions, step, whole_minutes=whole_minutes)
+        return cls(kind, positions, step, zone_name(zone), _offsets(index, zone, positions), whole_minutes)
 
     def edges(self, start: int, stop: int) -> tuple[float, float]:
         """Return the positions of the first and the last of rows `start` to `stop - 1`."""
@@ -81,6 +86,17 @@ class Axis:
     def span(self, start: int, stop: int) -> tuple[float, float]:
         """Return the positions where rows `start` to `stop - 1` begin and end, with half a step on either side."""
         return float(self.positions[start] - self.step / 2), float(self.positions[stop - 1] + self.step / 2)
+
+
+def _offsets(
+    index: NDArray[np.generic] | None, zone: dt.tzinfo | None, positions: FloatArray
+) -> tuple[tuple[float, int], ...]:
+    if index is None or zone is None or len(positions) == 0:
+        return ()
+    local = without_zone(localized(index, zone).tz_localize(None))
+    minutes = np.subtract(local, index).astype("timedelta64[m]").astype(np.int64)
+    changes = np.flatnonzero(np.diff(minutes, prepend=minutes[0] - 1))
+    return tuple((float(positions[row]), int(minutes[row])) for row in changes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

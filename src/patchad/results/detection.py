@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from patchad.data.files import write_whole
 from patchad.data.table import BoolArray, FloatArray, Table
+from patchad.data.times import localized, zone_name
 
 MIN_MARGIN, MAX_MARGIN = 30, 150
 """Rows that are drawn before and after an event: as many as it has itself, within these bounds."""
@@ -35,9 +37,9 @@ class Event:
     """0 to 100, by height over the level, length and number of channels; see `patchad.alarms.severity`."""
     channels: tuple[tuple[str, float], ...]
     """Names with their shares of the blame, most responsible first."""
-    start_time: np.generic | None = None
-    stop_time: np.generic | None = None
-    """Time of the event's last row."""
+    start_time: Any = None
+    stop_time: Any = None
+    """Time of the event's last row, as in the data: with a zone a pandas `Timestamp`, without one a datetime64."""
     kind: Literal["anomaly", "stuck", "missing", "range", "regime"] = "anomaly"
     repeats: int = 0
     """Like events that followed, and are not listed themselves."""
@@ -45,6 +47,13 @@ class Event:
     """Hash of series, kind and opening row: the same in batch, stream and shards."""
     state: EventState = "closed"
     """In a stream also `suspected`, `open` or `withdrawn`."""
+
+    def in_zone(self, zone: tzinfo | None) -> Event:
+        """Return the event with its times, which are in UTC, in a time zone; None leaves them as they are."""
+        if zone is None or self.start_time is None:
+            return self
+        start, stop = localized(np.array([self.start_time, self.stop_time]), zone)
+        return replace(self, start_time=start, stop_time=stop)
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -85,8 +94,8 @@ class Detection:
     """(time,), inside an event; of a regime, before it was recognised."""
     events: tuple[Event, ...]
     channels: tuple[str, ...]
-    index: NDArray[np.generic] | None
-    """(time,), the times, where the input had any."""
+    index: Any
+    """(time,), the times, where the input had any: an array, or a pandas `DatetimeIndex` where they have a zone."""
     contributions: FloatArray
     """(time, channel), shares of the blame; a row sums to 1, or to 0 where nothing is to blame."""
     notes: tuple[str, ...] = ()
@@ -95,6 +104,11 @@ class Detection:
     """The data that was analysed, not a copy of it; for the report."""
     expected: tuple[Expectation, ...] = ()
     """What was expected around the most severe events, most severe first; for the report."""
+
+    @property
+    def zone(self) -> str | None:
+        """Name of the time zone, or its offset from UTC; None where times have none."""
+        return zone_name(getattr(self.index, "tz", None))
 
     def to_frame(self) -> Any:
         """Return a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
@@ -111,6 +125,7 @@ class Detection:
                 "channels": list(self.channels),
                 "events": [event.to_dict() for event in self.events],
                 "notes": list(self.notes),
+                "zone": self.zone,
                 "index": None if self.index is None else [time_text(time) for time in self.index],
                 "scores": [None if np.isnan(score) else float(score) for score in self.scores],
                 "levels": [None if np.isnan(level) else float(level) for level in self.levels],
@@ -189,6 +204,5 @@ def time_text(time: Any) -> str | float | None:
     if isinstance(time, np.datetime64 | np.timedelta64):
         import pandas as pd
 
-        moment = pd.Timestamp(time) if isinstance(time, np.datetime64) else pd.Timedelta(time)
-        return str(moment.isoformat())
-    return float(time)
+        time = pd.Timestamp(time) if isinstance(time, np.datetime64) else pd.Timedelta(time)
+    return str(time.isoformat()) if hasattr(time, "isoformat") else float(time)
