@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 
 from patchad.errors import InputError
 
-DAY_MONTH_YEAR = r"^\s*(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?!\d)(.*)$"
-"""Two numbers that are day and month in either order, the year, and the rest."""
+DAY_MONTH_YEAR = re.compile(r"\s*(\d{1,2}([/.-])\d{1,2}\2(?:\d{4}|\d{2}))(?!\d)\s*[,T]?\s*(.*)")
+"""Two numbers that are day and month in either order and the year; and what follows them."""
+TIME_OF_DAY = re.compile(r"\s*\d{1,2}:\d\d")
 OFFSET = r"(?:[zZ]|[+-]\d\d:?(?:\d\d)?)\s*$"
 """A time's offset from UTC, at its end."""
 LONG_STEPS = 10
@@ -40,13 +42,11 @@ def parse_dates(values: Any) -> Dates | None:
     >>> found.moments[0].isoformat(), found.notes
     ('2024-04-01T10:00:00+02:00', ())
     """
-    texts = values.astype("string")
-    known = texts.dropna()
-    if known.str.match(r"^\s*\d{1,2}:\d\d").any():
-        return None  # a time of day, to which pandas adds today's date
-    parts = texts.str.extract(DAY_MONTH_YEAR)
-    if parts[0].notna().sum() == len(known):
-        return _day_and_month(known.iloc[0], parts)
+    first = str(values[values.first_valid_index()])
+    if TIME_OF_DAY.match(first):
+        return None  # pandas would add today's date
+    if DAY_MONTH_YEAR.fullmatch(first):
+        return _day_and_month(values)
     return _read(values, "ISO8601") or _read(values)
 
 
@@ -54,7 +54,7 @@ def formatted_dates(values: Any, time_format: str, name: str) -> Dates:
     """Read a pandas column of text in a format as for `strptime`; refuse what does not fit."""
     texts = values.astype("string").str.strip()
     if texts.dropna().str.fullmatch(r"\d+").all():  # leading zeros do not survive where a file's numbers are parsed
-        texts = texts.str.zfill(_digits(time_format))
+        texts = texts.str.zfill(len(time_format.replace("%Y", "2024").replace("%j", "001")))  # others have two digits
     found = _read(texts, time_format)
     if found is not None:
         return found
@@ -63,15 +63,6 @@ def formatted_dates(values: Any, time_format: str, name: str) -> Dates:
         f"column {name!r} has {values.iloc[row]!r} in row {row}, which is not of the time format {time_format!r}; "
         "give the format of the whole column, as in '%d/%m/%Y %H:%M'"
     )
-
-
-def _digits(time_format: str) -> int:
-    from datetime import datetime
-
-    try:
-        return len(datetime(2024, 10, 10, 10, 10, 10).strftime(time_format))
-    except ValueError:
-        return 0
 
 
 def _first_misfit(texts: Any, time_format: str) -> int:
@@ -123,25 +114,42 @@ def _parsed(values: Any, time_format: str | None, *, utc: bool) -> Any:
 # -- day and month -----------------------------------------------------------------------------------------------------
 
 
-def _day_and_month(example: str, parts: Any) -> Dates | None:
+def _day_and_month(values: Any) -> Dates | None:
     """Read dates of two numbers and a year, in the order that the whole column decides.
 
     A number over 12 is a day. Else the order counts in which times go back less often, and then have fewer gaps.
     Where both are alike the dates are ambiguous: the order with steadier steps is taken, or else the month first,
     and a note says so. With dots the day is first.
     """
-    first, second = (parts[group].astype("Float64") for group in (0, 2))
-    readings = {
-        "day/month/year": _ordered(parts, day=0) if not (second > 12).any() else None,
-        "month/day/year": _ordered(parts, day=2) if not (first > 12).any() else None,
-    }
-    possible = {order: found for order, found in readings.items() if found is not None}
-    if len(possible) < 2 or parts[1].eq(".").any():
-        return next(iter(possible.values()), None)
-    rank = {order: _disorder(found.moments) for order, found in possible.items()}
+    import pandas as pd
+
+    known = values.dropna()
+    found = [DAY_MONTH_YEAR.fullmatch(text) for text in known]
+    if not all(found):
+        return None
+    which, days = pd.factorize(np.array([match[1] for match in found if match], dtype=object))
+    clocks = [match[3] for match in found if match]
+    parts = [re.split("[/.-]", day) for day in days]
+    readings: dict[str, Dates] = {}
+    for order, day in (("day/month/year", 0), ("month/day/year", 1)):
+        written = np.array([_iso(part[2], part[1 - day], part[day]) for part in parts], dtype=object)[which]
+        texts = pd.Series(
+            [f"{date} {clock}".rstrip() for date, clock in zip(written, clocks, strict=True)], known.index
+        )
+        read = None if any(int(part[1 - day]) > 12 for part in parts) else _dates(texts.reindex(values.index))
+        if read is not None:
+            readings[order] = read
+    if len(readings) < 2 or "." in days[0]:
+        return next(iter(readings.values()), None)
+    return _likelier(readings, known.iloc[0], alike=all(int(part[0]) == int(part[1]) for part in parts))
+
+
+def _likelier(readings: dict[str, Dates], example: str, *, alike: bool) -> Dates:
+    """Choose between two readings of a column, and note it where that is a guess."""
+    rank = {order: _disorder(found.moments) for order, found in readings.items()}
     order = min(reversed(rank), key=lambda one: rank[one])  # the month first where both are alike
-    chosen = possible[order]
-    if len({disorder[:2] for disorder in rank.values()}) > 1 or (parts[0] == parts[2]).all():
+    chosen = readings[order]
+    if alike or len({disorder[:2] for disorder in rank.values()}) > 1:
         return chosen
     note = (
         f"dates such as {example!r} can be read in two ways, and were read as {order}; "
@@ -150,22 +158,20 @@ def _day_and_month(example: str, parts: Any) -> Dates | None:
     return Dates(chosen.moments, (*chosen.notes, note))
 
 
-def _ordered(parts: Any, *, day: int) -> Dates | None:
-    """Read the parts of dates with the day in this place, and the month in the other."""
-    years = parts[3].where(parts[3].str.len() == 4, parts[3].map(_full_year, na_action="ignore"))
-    days, months = parts[day].str.zfill(2), parts[2 - day].str.zfill(2)
-    written = years + "-" + months + "-" + days + parts[4].str.replace(r"^\s*[,T]?\s*(?=\d)", " ", regex=True)
-    return _read(written, "ISO8601") or _read(written) or _read(written, "mixed")
+def _dates(texts: Any) -> Dates | None:
+    return _read(texts, "ISO8601") or _read(texts) or _read(texts, "mixed")
 
 
-def _full_year(year: str) -> str:
-    return f"20{year}" if int(year) <= LAST_SHORT_YEAR else f"19{year}"
+def _iso(year: str, month: str, day: str) -> str:
+    century = "" if len(year) == 4 else "20" if int(year) <= LAST_SHORT_YEAR else "19"
+    return f"{century}{year}-{month:0>2}-{day:0>2}"
 
 
 def _disorder(moments: Any) -> tuple[int, int, int]:
     """Return how often times go back, how many gaps they have, and how many steps are unlike the usual one."""
     times = moments[moments.notna()].asi8
-    steps = np.diff(np.unique(times))
+    steps = np.diff(np.sort(times))
+    steps = steps[steps > 0]
     if len(steps) == 0:
         return 0, 0, 0
     usual = float(np.median(steps))
