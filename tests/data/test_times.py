@@ -226,3 +226,37 @@ def test_columns_that_are_no_times_are_not_taken_for_it():
     assert read(["pump 1", "pump 2"], "state").index is None
     assert read(["may", "june"], "month").index is None
     assert read(["1", "2"], "count").channels == ("count", "a")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"Date": ["01/04/2024", "13/04/2024"], "Time": ["9:00:00", "10:30:00"], "a": [1.0, 2.0]}),
+        pd.DataFrame({"time": ["9:00", "10:30"], "a": [1.0, 2.0], "date": [dt.date(2024, 4, 1), dt.date(2024, 4, 13)]}),
+        pl.DataFrame(
+            {
+                "date": [dt.date(2024, 4, 1), dt.date(2024, 4, 13)],
+                "time": [dt.time(9), dt.time(10, 30)],
+                "a": [1.0, 2.0],
+            }
+        ),
+    ],
+    ids=["text", "objects", "types"],
+)
+def test_a_date_and_a_time_of_day_are_one_time(frame):
+    table = to_table(frame)
+    assert table.channels == ("a",)
+    assert table.index.astype("datetime64[m]").astype(str).tolist() == ["2024-04-01T09:00", "2024-04-13T10:30"]
+
+
+def test_a_pair_of_columns_may_have_a_format_and_need_not_be_a_date_and_a_time():
+    pair = pd.DataFrame({"date": ["01|04|2024", "02|04|2024"], "time": ["9:00", "9:00"], "a": [1.0, 2.0]})
+    table = to_table(pair, time_format="%d|%m|%Y %H:%M")
+    assert days(table) == ["2024-04-01", "2024-04-02"]
+    with pytest.raises(InputError, match="'time', 'date' all hold times"):
+        to_table(
+            pd.DataFrame({"time": ["2024-01-01", "2024-01-02"], "date": ["2024-01-01", "2024-01-02"], "a": [1, 2]})
+        )
+    for odd in ([1, 2], [None, "10:00"], ["7", "8"]):
+        frame = pd.DataFrame({"time": odd, "date": ["9:00", "9:01"], "a": [1.0, 2.0]})
+        assert to_table(frame).index is None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchad.data.columns import States, read_column
-from patchad.data.times import Times, localized, times_of_column, times_of_index
+from patchad.data.times import Times, localized, times_of_column, times_of_index, times_of_pair
 from patchad.errors import InputError, listed
 
 if TYPE_CHECKING:
@@ -248,13 +248,13 @@ def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, aske
     kind: Kind = frame.implementation.name.lower()
     native_index = nw.maybe_get_index(frame)
     times = None if asked.time is not None else times_of_index(native_index)
-    time_column = None
+    time_columns: tuple[str, ...] = ()
     if times is None:
-        time_column, times = _find_time(frame, asked)
-    names = [name for name in frame.columns if name != time_column]
+        time_columns, times = _find_time(frame, asked)
+    names = [name for name in frame.columns if name not in time_columns]
     if not names:
         raise InputError(
-            f"found no channels, only the time column {time_column!r}; at least one number column is needed"
+            f"found no channels, only the time column {listed(time_columns)}; at least one number column is needed"
         )
     wanted = [name for name in names if channels is not None and name in asked.only] or names
     values, texts = _numbers(frame, wanted)
@@ -276,17 +276,23 @@ def _timed(table: Table, times: Times | None) -> Table:
     return table if times is None else replace(table, index=times.index, zone=times.zone, notes=times.notes)
 
 
-def _find_time(frame: nw.DataFrame[Any], asked: _Asked) -> tuple[str | None, Times | None]:
-    """Find the time column: the one asked for, one with a usual name, or the only one that holds times."""
+def _find_time(frame: nw.DataFrame[Any], asked: _Asked) -> tuple[tuple[str, ...], Times | None]:
+    """Find the time column: the one asked for, one with a usual name, or the only one that holds times.
+
+    Two with usual names may be a date and a time of day.
+    """
     if asked.time is not None:
         if asked.time not in frame.columns:
             raise InputError(
                 f"there is no column {asked.time!r} to take the times from; the columns are {listed(frame.columns)}"
             )
-        return asked.time, _named_time(frame, asked.time, asked.time_format)
+        return (asked.time,), _named_time(frame, asked.time, asked.time_format)
     usual = [name for name in frame.columns if str(name).lower() in TIME_NAMES]
     if len(usual) == 1 and len(frame.columns) > 1:
-        return usual[0], _named_time(frame, usual[0], asked.time_format)
+        return (usual[0],), _named_time(frame, usual[0], asked.time_format)
+    pair = times_of_pair([frame[name] for name in usual], time_format=asked.time_format) if len(usual) == 2 else None
+    if pair is not None:
+        return tuple(usual), pair
     found = [(name, times) for name in frame.columns if (times := times_of_column(frame[name], named=False))]
     if len(found) > 1:
         raise InputError(
@@ -297,7 +303,7 @@ def _find_time(frame: nw.DataFrame[Any], asked: _Asked) -> tuple[str | None, Tim
             f"a time format was given, and no column is known to hold times; name it (--time), one of "
             f"{listed(frame.columns)}"
         )
-    return found[0] if found else (None, None)
+    return ((found[0][0],), found[0][1]) if found else ((), None)
 
 
 def _named_time(frame: nw.DataFrame[Any], name: str, time_format: str | None) -> Times:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchad.data.columns import numeric_column
-from patchad.data.dates import Dates, formatted_dates, parse_dates
+from patchad.data.dates import TIME_OF_DAY, Dates, formatted_dates, parse_dates
 from patchad.data.epochs import times_of_numbers
 from patchad.errors import InputError
 
@@ -71,6 +72,39 @@ def times_of_column(column: nw.Series[Any], *, named: bool, time_format: str | N
             return _dated(formatted_dates(_digits(column), time_format, column.name))
         return Times(*times_of_numbers(_numbers(column)))
     return _written_times(column, named=named, time_format=time_format)
+
+
+def times_of_pair(columns: Sequence[nw.Series[Any]], *, time_format: str | None = None) -> Times | None:
+    """Read a column of dates and one of times of day, in either order, as one; None where they are not that.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = nw.from_native(pl.DataFrame({"Date": ["01.04.2024", "01.04.2024"], "Time": ["9:00", "10:00"]}))
+    >>> times_of_pair([frame["Time"], frame["Date"]]).index.astype("datetime64[m]").astype(str).tolist()
+    ['2024-04-01T09:00', '2024-04-01T10:00']
+    """
+    import pandas as pd
+
+    cells = [pd.Series(column.to_list(), dtype=object) for column in columns]
+    if any(values.isna().any() or len(values) == 0 for values in cells):
+        return None
+    clock = next((values for values in cells if _is_clock(values[0])), None)
+    day = next((values for values in cells if not _is_clock(values[0])), None)
+    if clock is None or day is None or not isinstance(day[0], str | dt.date) or str(day[0]).isdigit():
+        return None
+    joined = day.map(_day_text) + " " + clock.map(lambda one: one if isinstance(one, str) else one.isoformat())
+    if time_format is not None:
+        return _dated(formatted_dates(joined, time_format, " and ".join(column.name for column in columns)))
+    return _dated(parse_dates(joined))
+
+
+def _is_clock(value: Any) -> bool:
+    return isinstance(value, dt.time) or (isinstance(value, str) and TIME_OF_DAY.match(value) is not None)
+
+
+def _day_text(day: Any) -> str:
+    return day.strip() if isinstance(day, str) else day.isoformat()[:10]
 
 
 def localized(index: NDArray[np.generic], zone: dt.tzinfo | None) -> Any:
