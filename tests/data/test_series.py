@@ -179,6 +179,7 @@ def test_irregular_sampling_works_and_is_noted():
         ([0.0, 1.0, 1.0, 2.0], r"time repeats at row 2.*sort the rows"),
         ([0.0, 2.0, 1.0, 3.0], r"time goes back at row 2"),
         ([0.0, NAN, 1.0, 3.0], r"row 1 has no time"),
+        ([0.0, 1.0, 1.5e308, 1.7e308], r"row 2 has the time 1\.5e\+308, which is too large"),
     ],
 )
 def test_times_must_increase(times, message):

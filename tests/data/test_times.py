@@ -117,6 +117,7 @@ def days(table) -> list[str]:
         (["01/04/2024 10:00", "13/04/2024 10:00"], "2024-04-01"),
         (["04/01/2024 10:00", "04/13/2024 10:00"], "2024-04-01"),
         (["04/01/2024 1:00 PM", "04/13/2024 1:00 PM"], "2024-04-01"),
+        (["4/1/2024, 1:00:00\u202fPM", "4/13/2024, 1:00:00\u202fPM"], "2024-04-01"),
         (["01-04-24 10:00", "13-04-24 10:00:00.5"], "2024-04-01"),
         (["01/04/98", "13/04/98"], "1998-04-01"),
         (["1/4/2024, 10:00", "13/4/2024, 10:00"], "2024-04-01"),
@@ -175,6 +176,7 @@ def test_a_format_decides():
         (["01/04/2024", "20/04/2024"], "%m/%d/%Y", "has '20/04/2024' in row 1, which is not of the time format"),
         (["01/04/2024", None], "%Q", "has '01/04/2024' in row 0, which is not of the time format '%Q'"),
         ([1.5, 2.5], "%Y", "holds fractions, which fit no time format"),
+        ([np.inf, 2.0], "%Y", "holds fractions, which fit no time format"),
         (["on", "off"], "%Y", "has 'on' in row 0"),
     ],
 )
@@ -214,6 +216,8 @@ def test_epochs_are_times_where_the_column_is_named_as_one():
         [None, None],
         [True, False],
         [[1], [2]],
+        pd.Series(["2024-01-01", "\ud83d"], dtype=object),
+        [np.inf, "2024-01-01"],
         pd.Series(["2024-01-01", dt.date(2024, 1, 2), 3], dtype=object),
     ],
 )
@@ -257,6 +261,6 @@ def test_a_pair_of_columns_may_have_a_format_and_need_not_be_a_date_and_a_time()
         to_table(
             pd.DataFrame({"time": ["2024-01-01", "2024-01-02"], "date": ["2024-01-01", "2024-01-02"], "a": [1, 2]})
         )
-    for odd in ([1, 2], [None, "10:00"], ["7", "8"]):
-        frame = pd.DataFrame({"time": odd, "date": ["9:00", "9:01"], "a": [1.0, 2.0]})
+    for odd in ([1, 2], [None, "10:00"], ["7", "8"], ["1/1/2024", "\ud83d"]):
+        frame = pd.DataFrame({"time": pd.Series(odd, dtype=object), "date": ["9:00", "9:01"], "a": [1.0, 2.0]})
         assert to_table(frame).index is None

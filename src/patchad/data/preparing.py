@@ -132,6 +132,9 @@ class Preparer:
         if unknown.any():
             row = self.seen + int(unknown.argmax())
             raise InputError(f"row {row} has no time; every row needs one, so fill it or drop the row")
+        if times.dtype.kind not in "mM" and (np.abs(times.astype(np.float64)) > LARGEST).any():
+            row = int(np.argmax(np.abs(times.astype(np.float64)) > LARGEST))
+            raise InputError(f"row {self.seen + row} has the time {times[row]:g}, which is too large to compute with")
         before = times if self.time is None else np.concatenate([np.array([self.time], dtype=times.dtype), times])
         steps = np.diff(before)
         backward = steps <= np.zeros(1, dtype=steps.dtype)

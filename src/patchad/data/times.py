@@ -86,14 +86,15 @@ def times_of_pair(columns: Sequence[nw.Series[Any]], *, time_format: str | None 
     """
     import pandas as pd
 
-    cells = [pd.Series(column.to_list(), dtype=object) for column in columns]
-    if any(values.isna().any() or len(values) == 0 for values in cells):
+    cells = [column.to_list() for column in columns]
+    clocks = next((values for values in cells if values and all(map(_is_clock, values))), None)
+    days = next((values for values in cells if values and all(map(_is_day, values))), None)
+    if clocks is None or days is None:
         return None
-    clock = next((values for values in cells if _is_clock(values[0])), None)
-    day = next((values for values in cells if not _is_clock(values[0])), None)
-    if clock is None or day is None or not isinstance(day[0], str | dt.date) or str(day[0]).isdigit():
+    texts = [f"{_day_text(day)} {clock}" for day, clock in zip(days, clocks, strict=True)]
+    if not _is_unicode("".join(texts)):
         return None
-    joined = day.map(_day_text) + " " + clock.map(lambda one: one if isinstance(one, str) else one.isoformat())
+    joined = pd.Series(texts, dtype=object)
     if time_format is not None:
         return _dated(formatted_dates(joined, time_format, " and ".join(column.name for column in columns)))
     return _dated(parse_dates(joined))
@@ -101,6 +102,10 @@ def times_of_pair(columns: Sequence[nw.Series[Any]], *, time_format: str | None 
 
 def _is_clock(value: Any) -> bool:
     return isinstance(value, dt.time) or (isinstance(value, str) and TIME_OF_DAY.match(value) is not None)
+
+
+def _is_day(value: Any) -> bool:
+    return isinstance(value, dt.date) or (isinstance(value, str) and not _is_clock(value) and not value.isdigit())
 
 
 def _day_text(day: Any) -> str:
@@ -175,7 +180,7 @@ def _written_times(column: nw.Series[Any], *, named: bool, time_format: str | No
     first = known.iloc[0]
     if isinstance(first, dt.date):
         return _dated(parse_dates(values))
-    if not isinstance(first, str) or not known.map(type).eq(str).all():
+    if not isinstance(first, str) or not known.map(type).eq(str).all() or not _is_unicode("".join(known)):
         return None
     if time_format is not None:
         return _dated(formatted_dates(values, time_format, column.name)) if named else None
@@ -188,6 +193,15 @@ def _written_times(column: nw.Series[Any], *, named: bool, time_format: str | No
         exact = numbers.to_numpy() if len(known) == len(values) else numbers.reindex(values.index).to_numpy()
         return Times(*times_of_numbers(exact))
     return _dated(parse_dates(values))
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether libraries that store UTF-8 can hold a text: half of a surrogate pair they cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _dated(found: Dates | None) -> Times | None:
@@ -207,7 +221,7 @@ def _digits(column: nw.Series[Any]) -> Any:
 
     if not column.dtype.is_integer():
         numbers = _numbers(column)
-        whole = np.isnan(numbers) | (numbers == np.round(numbers))
+        whole = np.isnan(numbers) | (np.isfinite(numbers) & (numbers == np.round(numbers)))
         if not whole.all():
             raise InputError(f"column {column.name!r} holds fractions, which fit no time format; leave the format out")
         return pd.Series([None if np.isnan(number) else str(int(number)) for number in numbers], dtype=object)
