@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from scipy.stats import rankdata
 
+from patchad.data.scaling import ZScore
 from patchad.data.table import BoolArray, FloatArray
 
 AMPLITUDES = (4.0, 8.0, 16.0)
@@ -39,7 +40,8 @@ def inject_faults(rows: FloatArray, generator: Generator) -> tuple[FloatArray, B
     """
     faulty = rows.astype(np.float64)
     where = np.zeros(len(rows), dtype=bool)
-    spread = faulty.std(axis=0)
+    scale = ZScore.fit([faulty])  # which no size of values overflows
+    spread = np.where(scale.rounding > 0, 0.0, scale.spread)
     moving = np.flatnonzero(spread > 1e-6 * np.abs(faulty).max(axis=0, initial=0.0))
     if not len(moving):
         return faulty, where
