@@ -1,0 +1,76 @@
+"""npy and npz: arrays of numpy, whose claims are checked before RAM is taken."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from patchad.data.readers.members import Members
+from patchad.data.readers.packed import check_unpacked
+from patchad.errors import InputError
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+
+def read_npy(path: Path) -> Any:
+    """Read the array of an npy file."""
+    with path.open("rb") as file:
+        return _read_array(file, path.stat().st_size)
+
+
+def read_npz(path: Path) -> Members:
+    """List the arrays of an npz file."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            infos = [info for info in file.infolist() if info.filename.endswith(".npy")]
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+        raise InputError(f"not a file of arrays of numbers ({error}); save it again with numpy.savez") from None
+    return Members("array", {info.filename.removesuffix(".npy"): partial(_member, path, info) for info in infos})
+
+
+def _member(path: Path, info: zipfile.ZipInfo) -> Any:
+    check_unpacked(info.file_size, path)
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(info) as file:
+            return _read_array(file, info.file_size)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise InputError(f"not a file of arrays of numbers ({error}); save it again with numpy.savez") from None
+
+
+def _read_array(file: IO[bytes], size: int) -> Any:
+    """Read one array of a file of `size` bytes."""
+    try:
+        version = npy.read_magic(file)
+        if version not in _HEADERS:
+            raise InputError(f"an npy file of version {version}, which is not read; save it again with numpy.save")
+        shape, fortran, dtype = _HEADERS[version](file, max_header_size=10_000)
+    except (ValueError, TypeError, KeyError, EOFError, SyntaxError, RecursionError, OverflowError) as error:
+        raise InputError(f"not a file of one array of numbers ({str(error).splitlines()[0]})") from None
+    if dtype.hasobject:
+        raise InputError("not a file of one array of numbers (it holds Python objects); save numbers with numpy.save")
+    claimed = dtype.itemsize
+    for length in shape:
+        claimed *= int(length)  # Python's integers, which cannot overflow
+    if claimed > size or any(length < 0 for length in shape):
+        raise InputError(
+            f"not a file of one array of numbers (its header claims shape {shape} of {dtype}, {claimed:,} bytes, and "
+            f"the file has {size:,}); copy or save it again"
+        )
+    content = file.read(claimed)
+    if len(content) < claimed:
+        raise InputError(
+            f"not a file of one array of numbers (it ends after {len(content):,} of {claimed:,} bytes); "
+            "copy or save it again"
+        )
+    array = np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.names is None:
+        return array
+    import pandas as pd
+
+    return pd.DataFrame({name: array[name] for name in dtype.names})
