@@ -46,11 +46,10 @@ def _member(path: Path, info: zipfile.ZipInfo) -> Any:
 def _read_array(file: IO[bytes], size: int) -> Any:
     """Read one array of a file of `size` bytes."""
     try:
-        version = npy.read_magic(file)
-        if version not in _HEADERS:
-            raise InputError(f"an npy file of version {version}, which is not read; save it again with numpy.save")
-        shape, fortran, dtype = _HEADERS[version](file, max_header_size=10_000)
-    except (ValueError, TypeError, KeyError, EOFError, SyntaxError, RecursionError, OverflowError) as error:
+        shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file, max_header_size=10_000)
+    except KeyError as error:
+        raise InputError(f"npy files of version {error} are not read; save it again with numpy.save") from None
+    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, OverflowError) as error:
         raise InputError(f"not a file of one array of numbers ({str(error).splitlines()[0]})") from None
     if dtype.hasobject:
         raise InputError("not a file of one array of numbers (it holds Python objects); save numbers with numpy.save")

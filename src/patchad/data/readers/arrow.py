@@ -69,7 +69,7 @@ def _to_pandas(table: Any) -> Any:
     index = [name for name in _index_columns(table.schema.metadata) if table.schema.names.count(name) == 1]
     times = [name for name in index if pa.types.is_timestamp(table.schema.field(name).type)]
     counters = [name for name in index if re.fullmatch(r"__index_level_\d+__", name) and name not in times]
-    frame = table.drop_columns(counters).to_pandas(ignore_metadata=True)
+    frame = table.drop_columns(counters).replace_schema_metadata(None).to_pandas()
     return frame.set_index(times[0]) if len(times) == len(index) == 1 else frame
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,14 @@ def read_delimited(path: Path) -> Any:
     content = read_text(path)
     layout = layout_of(content)
     if layout.skipped:
-        logger.warning("%s: left out %d lines above the table", path, layout.skipped)
-    frame = _parsed(content[layout.start :], layout)
+        logger.warning("%s: lines above the table that were left out: %d", path, layout.skipped)
+    frame = _parsed(_without_comments(content[layout.start :]), layout)
     frame = frame.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
     return as_numbers(_without_row_numbers(_without_empty(frame), path))
+
+
+def _without_comments(content: bytes) -> bytes:
+    return re.sub(rb"(?m)^#[^\r\n]*", b"", content) if b"\n#" in content or b"\r#" in content else content
 
 
 def _parsed(content: bytes, layout: Layout) -> Any:
@@ -36,11 +41,10 @@ def _parsed(content: bytes, layout: Layout) -> Any:
 
     names: dict[str, Any] = {} if layout.names is None else {"names": list(layout.names)}
     try:
-        return pd.read_csv(
+        frame = pd.read_csv(
             io.BytesIO(content),
             sep=layout.separator,
             header=0 if layout.header else None,
-            index_col=False,
             decimal=layout.decimal,
             skipinitialspace=layout.separator != r"\s+",
             na_values=list(MISSING),
@@ -51,6 +55,9 @@ def _parsed(content: bytes, layout: Layout) -> Any:
     except (pd.errors.ParserError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"not a well-formed CSV ({reason}); every row needs as many cells as the header") from None
+    if not isinstance(frame.index, pd.RangeIndex):  # pandas took what is too much for an index
+        raise InputError("not a well-formed CSV (rows have more cells than the header); every row needs as many")
+    return frame
 
 
 def _without_empty(frame: Any) -> Any:

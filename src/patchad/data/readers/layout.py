@@ -12,7 +12,7 @@ from patchad.data.readers.numerals import is_number
 from patchad.errors import InputError
 
 SAMPLE_BYTES = 2**20
-"""Bytes that hold the first lines; a header longer than this is none."""
+"""Bytes that hold the first lines; no line may be longer."""
 SAMPLE_LINES = 50
 SEPARATORS = (";", "\t", "|", ",")
 """Those that never stand inside a number first."""
@@ -47,26 +47,39 @@ def layout_of(content: bytes) -> Layout:
     cells = [_cells(lines[i], separator) for i in rows]
     usual = Counter(map(len, cells)).most_common(1)[0][0]
     titles = next((k for k, row in enumerate(cells) if len(row) > 1), 0) if usual > 1 else 0
+    if any(lines[i].count('"') % 2 for i in rows[:titles]):
+        raise InputError("not a well-formed CSV (a quotation mark of the first line is never closed); close or drop it")
     table, body = cells[titles], cells[titles + 1 :]
-    header = _is_header(table, body)
+    header = is_header(table, body)
     return Layout(
         separator=separator,
         decimal="," if separator != "," and _has_decimal_commas(body or [table]) else ".",
         header=header,
         start=len("".join(lines[: rows[titles]]).encode()),
         skipped=titles,
-        names=_names(table, body) if header else None,
+        names=_names(table, body) if header else _commented(lines[first : rows[titles]], separator, len(table)),
     )
 
 
 def _first_lines(content: bytes) -> list[str]:
     """Return the first lines with their ends, as many as lie whole in the sample."""
+    _check_lines(content)
     sample = content[:SAMPLE_BYTES]
     whole = len(content) <= SAMPLE_BYTES
     lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+$", sample.decode(errors="ignore"))
-    if not whole and len(lines) < 2:
-        raise InputError(f"the first line is over {SAMPLE_BYTES:,} bytes long; a line per row is needed")
     return lines[:SAMPLE_LINES] if whole or len(lines) > SAMPLE_LINES else lines[:-1]
+
+
+def _check_lines(content: bytes) -> None:
+    """Refuse lines that no table has: parsing millions of cells in one would take minutes and all RAM."""
+    start = 0
+    while len(content) - start > SAMPLE_BYTES:
+        end = start + SAMPLE_BYTES
+        found = max(content.rfind(b"\n", start, end), content.rfind(b"\r", start, end))
+        if found < 0:
+            line = content.count(b"\n", 0, start) + 1
+            raise InputError(f"line {line} is over {SAMPLE_BYTES:,} bytes long; a line for each row is needed")
+        start = found + 1
 
 
 def _cells(line: str, separator: str) -> list[str]:
@@ -95,7 +108,7 @@ def _separator(lines: Sequence[str]) -> str:
     return best
 
 
-def _is_header(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+def is_header(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row holds names: words where the rows below hold numbers or times, or words only."""
     kinds = [_kind(cell) for cell in first]
     for row in body[:5]:
@@ -118,6 +131,14 @@ def _has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
     commas = any(re.fullmatch(r"[+-]?\d+,\d+([eE][+-]?\d+)?|[+-]?\d{1,3}(\.\d{3})+,\d+", cell) for cell in cells)
     points = any(re.fullmatch(r"[+-]?\d+\.\d{1,2}|[+-]?\d+\.\d{4,}|[+-]?\d{1,3}(,\d{3})+\.\d+", cell) for cell in cells)
     return commas and not points
+
+
+def _commented(above: Sequence[str], separator: str, width: int) -> tuple[str, ...] | None:
+    """Return the names in the last comment above a table, as `numpy.savetxt` writes them; None where it has others."""
+    comment = next((line for line in reversed(above) if line.startswith("#")), "")
+    names = _cells(comment.lstrip("#").lstrip(), separator)
+    words = len(names) == width > 1 and all(_kind(name) == "word" for name in names)
+    return tuple(names) if words and len(set(names)) == width else None
 
 
 def _names(header: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[str, ...] | None:

@@ -9,6 +9,8 @@ from typing import Any
 from patchad.data.readers.arrays import read_npy, read_npz
 from patchad.data.readers.arrow import read_arrow, read_parquet
 from patchad.data.readers.delimited import read_delimited
+from patchad.data.readers.excel import read_xlsx
+from patchad.data.readers.json_lines import read_json_lines
 
 READERS: Mapping[str, Callable[[Path], Any]] = {
     ".csv": read_delimited,
@@ -20,6 +22,11 @@ READERS: Mapping[str, Callable[[Path], Any]] = {
     ".parquet": read_parquet,
     ".feather": read_arrow,
     ".arrow": read_arrow,
+    ".xlsx": read_xlsx,
+    ".jsonl": read_json_lines,
+    ".jsonl.gz": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".ndjson.gz": read_json_lines,
     ".npy": read_npy,
     ".npz": read_npz,
 }
