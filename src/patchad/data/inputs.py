@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def find_files(paths: Sequence[Path]) -> tuple[list[tuple[str, Path]], Refused]:
     """
     found: list[Path] = []
     refused: Refused = []
-    for path in paths:
+    for path in (match for given in paths for match in _matches(given)):
         try:
             found.extend(_expanded(path))
         except InputError as error:
@@ -46,6 +47,14 @@ def find_files(paths: Sequence[Path]) -> tuple[list[tuple[str, Path]], Refused]:
     ], refused
 
 
+def _matches(path: Path) -> list[Path]:
+    """Return the files and folders that match a pattern; what is no pattern, or matches nothing, stays as it is."""
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - which takes patterns from any root
+    return [Path(match) for match in matches] or [path]
+
+
 def _expanded(path: Path) -> list[Path]:
     if path.is_dir():
         inside = sorted(file for file in path.iterdir() if kind_of(file) in FOLDER_KINDS and file.is_file())
@@ -53,12 +62,9 @@ def _expanded(path: Path) -> list[Path]:
             raise InputError(f"folder {str(path)!r} has no data file; {', '.join(FOLDER_KINDS)} are read")
         return inside
     if not path.exists():
-        if not glob.has_magic(str(path)):
-            raise InputError(f"there is no file {str(path)!r}; check the path")
-        matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207 - takes any root
-        if not matches:
+        if glob.has_magic(str(path)):
             raise InputError(f"no file matches the pattern {str(path)!r}; check the folder and the pattern")
-        return [file for match in matches for file in _expanded(match)]
+        raise InputError(f"there is no file {str(path)!r}; check the path")
     if kind_of(path) is None:
         raise InputError(f"{str(path)!r} is of an unknown kind; {', '.join(READERS)} are read")
     if not path.is_file():
@@ -107,7 +113,7 @@ def read_table(path: Path, reading: Reading | None = None, *, only: Collection[s
     """
     reading = reading or Reading()
     try:
-        return _with_rows(shape(read_container(path, reading.member), reading, only))
+        return replace(_with_rows(shape(read_container(path, reading.member), reading, only)), name=str(path))
     except InputError as error:
         raise InputError(f"{path}: {_shortened(error)}") from None
 
@@ -151,6 +157,6 @@ def read_container(path: Path, member: str) -> Any:
 
 
 def _shortened(error: InputError) -> str:
-    message = str(error)
+    message = " ".join(str(error).split())
     half = LONGEST_MESSAGE // 2
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]} ... {message[-half:]}"

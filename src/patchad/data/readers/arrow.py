@@ -22,10 +22,8 @@ def read_parquet(path: Path) -> Any:
         with parquet.ParquetFile(path) as file:
             check_unpacked(8 * file.metadata.num_rows * file.metadata.num_columns, path, _RATIO)
             return _to_pandas(file.read())
-    except (pa.ArrowException, ValueError, TypeError, KeyError, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"not a parquet file ({_first_line(error)}); copy or write it again") from None
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise _refusal(error, "a parquet") from None
 
 
 def read_arrow(path: Path) -> Any:
@@ -44,10 +42,8 @@ def read_arrow(path: Path) -> Any:
         check_unpacked(8 * table.num_rows * table.num_columns, path, _RATIO)
         table.validate(full=True)
         return _to_pandas(table)
-    except (pa.ArrowException, ValueError, TypeError, KeyError, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"not an arrow or feather file ({_first_line(error)}); copy or write it again") from None
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise _refusal(error, "an arrow or feather") from None
 
 
 def _pyarrow() -> Any:
@@ -58,8 +54,12 @@ def _pyarrow() -> Any:
     return pa
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _refusal(error: Exception, kind: str) -> Exception:
+    """Return what to raise for what pyarrow says of a damaged file; a file that cannot be opened is another matter."""
+    if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno is not None):
+        return error
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return InputError(f"not {kind} file ({reason}); copy or write it again")
 
 
 def _to_pandas(table: Any) -> Any:

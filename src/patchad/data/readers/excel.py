@@ -48,15 +48,12 @@ def _read_sheet(path: Path, name: str) -> Any:
 
 
 def _guarded(path: Path, use: Any) -> Any:
-    """Open a workbook, use it and close it; whatever openpyxl says of a damaged one is an `InputError`."""
+    """Open a workbook and use it; whatever openpyxl says of a damaged one is an `InputError`."""
     import openpyxl
 
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        try:
-            return use(book)
-        finally:
-            book.close()
+        with path.open("rb") as file:  # which openpyxl would leave open where it fails
+            return use(openpyxl.load_workbook(file, read_only=True, data_only=True))
     except (
         *(KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError, OverflowError, EOFError),
         *(zipfile.BadZipFile, zlib.error, RuntimeError, openpyxl.utils.exceptions.InvalidFileException),
