@@ -16,9 +16,7 @@ from patchad.cli.main import run
 from patchad.cli.reading import OPTIONS
 
 NAMES = ["pump", "flow", "heat"]
-TINY = [
-    word for name in ("window=12", "max_steps=3", "d_model=4", "layers=1", "verbose=False") for word in ("--set", name)
-]
+TINY = [word for name in ("window=15", "max_steps=3", "d_model=4", "verbose=False") for word in ("--set", name)]
 
 
 def frame(rows: int = 200, seed: int = 1) -> pd.DataFrame:

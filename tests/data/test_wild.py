@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import shutil
+from pathlib import Path
 
 import pytest
 from tests.conftest import SMALL
@@ -58,3 +62,15 @@ def test_the_files_are_what_their_script_writes(name, tmp_path):
     FILES[name].write(faulty(), tmp_path / name)
     written, kept = (tmp_path / name).read_bytes(), (FOLDER / name).read_bytes()
     assert written[10:] == kept[10:]  # a gzip file begins with the hour it was written
+
+
+def test_the_commands_of_the_documentation_run(model, tmp_path, monkeypatch):
+    shutil.copytree(FOLDER, tmp_path / "work")
+    shutil.copy(model / "model.safetensors", tmp_path / "work" / "pump.safetensors")
+    faulty().assign(serial=7).to_parquet(tmp_path / "work" / "zone.parquet")
+    monkeypatch.chdir(tmp_path / "work")
+    page = (Path(__file__).parents[2] / "docs" / "inputs.md").read_text()
+    commands = re.findall(r"^\$ patchad (.*)$", page, flags=re.MULTILINE)
+    assert len(commands) >= 5
+    for command in commands:
+        assert run(shlex.split(command)) == 0, command
