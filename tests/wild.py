@@ -42,8 +42,8 @@ class Wild:
 
     write: Callable[[pd.DataFrame, Path], None]
     options: tuple[str, ...] = ()
-    timed: bool = True
-    """Whether the times of events are those of the recording."""
+    offset: str | None = ""
+    """What stands after the times of its events; None where it has no times."""
 
 
 def text(frame: pd.DataFrame, path: Path, *, encoding: str = "utf-8", head: str = "", end: str = "\n", **how) -> None:
@@ -141,8 +141,8 @@ FILES = {
     "german.csv": Wild(german),
     "german_thousands.csv": Wild(german_thousands),
     "us_dates.csv": Wild(lambda frame, path: text(dated(frame, "%m/%d/%Y %I:%M %p", "Date"), path, end="\r\n")),
-    "epoch_ms.csv": Wild(lambda frame, path: text(epoch(frame), path)),
-    "epoch_s.jsonl": Wild(json_lines_epoch),
+    "epoch_ms.csv": Wild(lambda frame, path: text(epoch(frame), path), offset="+00:00"),
+    "epoch_s.jsonl": Wild(json_lines_epoch, offset="+00:00"),
     "flat.jsonl": Wild(lambda frame, path: json_lines(frame, path, nested=False)),
     "nested.ndjson": Wild(lambda frame, path: json_lines(frame, path, nested=True)),
     "long.csv": Wild(lambda frame, path: text(long(frame), path), ("--long", "time,sensor,reading")),
@@ -154,7 +154,7 @@ FILES = {
     "frame.feather": Wild(lambda frame, path: frame.to_feather(path)),
     "stream.arrow": Wild(stream_of_batches),
     "workbook.xlsx": Wild(workbook),
-    "zone.parquet": Wild(in_zone, timed=False),
+    "zone.parquet": Wild(in_zone, offset="+01:00"),
     "headerless.csv": Wild(lambda frame, path: text(frame, path, header=False)),
     "notes.csv": Wild(with_notes),
     "titles.csv": Wild(lambda frame, path: text(frame, path, head="Device: logger 7\nSerial: 0815\n\n", sep=";")),
@@ -164,9 +164,9 @@ FILES = {
     "thousands.csv": Wild(thousands),
     "repeated.csv": Wild(lambda frame, path: text(frame.loc[frame.index.repeat(2)], path), ("--dedupe", "first")),
     "unsorted.csv": Wild(lambda frame, path: text(frame.sample(frac=1, random_state=0), path), ("--sort",)),
-    "spaces.txt": Wild(lambda frame, path: np.savetxt(path, frame[list(NAMES)].to_numpy(), fmt="%.3f"), timed=False),
+    "spaces.txt": Wild(lambda frame, path: np.savetxt(path, frame[list(NAMES)].to_numpy(), fmt="%.3f"), offset=None),
     "extra.csv": Wild(lambda frame, path: text(frame.assign(pump=1, **{"note, long": "x"}), path, index=True)),
-    "structured.npy": Wild(lambda frame, path: np.save(path, frame[list(NAMES)].to_records(index=False)), timed=False),
+    "structured.npy": Wild(lambda frame, path: np.save(path, frame[list(NAMES)].to_records(index=False)), offset=None),
 }
 """File name to how it is written and read."""
 

@@ -153,6 +153,36 @@ def test_a_long_file_becomes_a_table_in_the_order_of_its_times():
     np.testing.assert_array_equal(shape(text, Reading(long=NAMES)).values, table.values)
 
 
+def states_of(table: Table, name: str) -> list[str | None]:
+    states = table.texts[name]
+    return [None if code < 0 else states.names[code] for code in states.codes]
+
+
+def test_of_text_the_last_or_the_first_stands():
+    frame = FRAME.assign(valve=["open", "shut", None, "open"])
+    assert states_of(gridded("1min:mean", frame), "valve") == ["shut", None, None, None, "open"]
+    twice = frame.assign(when=[*TIMES[:1], *TIMES[:1], *TIMES[2:]])
+    assert states_of(shape(twice, Reading(dedupe="first")), "valve") == ["open", None, "open"]
+    assert states_of(shape(twice, Reading(dedupe="mean", sort=True)), "valve") == ["shut", None, "open"]
+
+
+def test_a_long_file_may_hold_numbers_and_text_and_any_names():
+    mixed = pd.DataFrame({"t": [1, 1, 1, 2], "tag": ["date", "valve", "row", "valve"], "v": ["7.5", "ON", "3", "OFF"]})
+    table = shape(mixed, Reading(long=NAMES))
+    assert table.channels == ("date", "row")
+    assert states_of(table, "valve") == ["ON", "OFF"]
+    grid = shape(mixed, Reading(long=NAMES, every=Grid.parse("2:max")))
+    assert states_of(grid, "valve") == ["OFF"]
+    np.testing.assert_array_equal(grid.values, [[7.5, 3]])
+    assert states_of(shape(mixed.assign(t=1), Reading(long=NAMES, dedupe="first")), "valve") == ["ON"]
+
+
+def test_the_time_zone_of_a_long_file_is_kept():
+    times = pd.date_range("2024-01-01", periods=6, freq="min", tz="Asia/Tokyo")
+    for reading in (Reading(long=NAMES), Reading(long=NAMES, every=Grid.parse("1min"))):
+        assert str(shape(LONG.assign(t=times), reading).times[0]) == "2024-01-01 00:00:00+09:00"
+
+
 def test_several_values_of_one_time_in_a_long_file():
     twice = pd.concat([LONG, LONG.assign(v=LONG["v"] + 2)])
     with pytest.raises(InputError, match="channel 'a' has several values of one time; add --dedupe"):

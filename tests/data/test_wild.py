@@ -51,10 +51,10 @@ def test_every_file_of_the_folder_is_tried():
 def test_a_wild_file_gives_the_events_of_its_clean_twin(name, model, twin, tmp_path):
     wild = FILES[name]
     found = events_of(model, FOLDER / name, tmp_path / "events.json", *wild.options)
-    if not wild.timed:
-        found = [event | {"start_time": None, "stop_time": None} for event in found]
-        twin = [event | {"start_time": None, "stop_time": None} for event in twin]
-    assert found == twin
+    for event, other in zip(found, twin, strict=True):
+        for time in ("start_time", "stop_time"):
+            assert event[time] == (None if wild.offset is None else other[time] + wild.offset)
+        assert event | {"start_time": 0, "stop_time": 0} == other | {"start_time": 0, "stop_time": 0}
 
 
 @pytest.mark.parametrize("name", ["german.csv", "packed.csv.gz", "long.csv"])

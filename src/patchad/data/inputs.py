@@ -129,6 +129,8 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
     _expanded(path)
     try:
         table = to_table(columns_of(read_container(path, "scores"), names).reset_index(drop=True))
+        for name in table.texts:
+            table.without(name)  # which refuses text
     except InputError as error:
         raise InputError(f"{path}: {_shortened(error)}") from None
     return {name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -61,15 +61,20 @@ def from_long(frame: Any, reading: Reading, only: Collection[str] = ()) -> Table
     kept = kept[np.argsort(index[kept], kind="stable")]
     slots, times = _slots(index, kept, reading, len(channels))
     wide = _pivoted(cells.to_numpy()[kept], slots, columns[kept], channels, len(times), reading)
-    table = to_table(wide)
-    return replace(timed, values=table.values, channels=table.channels, index=times, native_index=None, ignored=ignored)
+    table = to_table(wide, time=_unlike(channels))
+    notes = (*timed.notes, *table.notes)
+    return replace(table, index=times, zone=timed.zone, notes=notes, ignored=ignored, kind="numpy", native_index=None)
 
 
 def _times(frame: Any, time: str, reading: Reading) -> Table:
     """Read the times of all rows, beside a channel that only counts."""
-    written: dict[str, Any] = {} if reading.time_format is None else {"time_format": reading.time_format}
-    counted = frame[[time]].assign(**{f"{time} row": np.arange(float(len(frame)))})
-    return to_table(counted, time=time, **written)
+    counted = frame[[time]].assign(**{_unlike([time]): np.arange(float(len(frame)))})
+    return to_table(counted, time=time, time_format=reading.time_format)
+
+
+def _unlike(names: Sequence[str]) -> str:
+    """Return a name that is none of these."""
+    return "_".join(["row", *(name for name in names if name.startswith("row"))])
 
 
 def _chosen(names: list[str], reading: Reading, only: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -111,7 +116,7 @@ def _pivoted(
 
     order = np.argsort(places, kind="stable")
     bounds = np.searchsorted(places[order], np.arange(len(channels) + 1))
-    columns = {}
+    columns = {_unlike(channels): np.arange(rows)}
     for i, name in enumerate(channels):
         mine = order[bounds[i] : bounds[i + 1]]
         column = pd.Series(cells[mine])

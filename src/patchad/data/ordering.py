@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.data.columns import States
 from patchad.data.reading import UNITS, Dedupe, Grid
-from patchad.data.table import FloatArray, Table
+from patchad.data.table import Table
 from patchad.errors import InputError
 
 Stand = Literal["first", "last", "mean", "max"]
@@ -21,9 +22,7 @@ MOST_CELLS = 10**8
 
 def sorted_by_time(table: Table) -> Table:
     """Put the rows in the order of their times; rows of one time keep theirs."""
-    index = times_of(table, "--sort")
-    order = np.argsort(index, kind="stable")
-    return _with_rows(table, table.values[order], index[order])
+    return table.take(np.argsort(times_of(table, "--sort"), kind="stable"))
 
 
 def deduped(table: Table, stand: Dedupe, labels: str | None = None) -> Table:
@@ -41,9 +40,7 @@ def deduped(table: Table, stand: Dedupe, labels: str | None = None) -> Table:
     times, first, slots = np.unique(index, return_index=True, return_inverse=True)
     if len(times) == len(index):
         return table
-    values = reduced(table, slots, len(times), stand, labels)
-    order = np.argsort(first, kind="stable")
-    return _with_rows(table, values[order], times[order])
+    return reduced(table, slots, times, stand, labels).take(np.argsort(first, kind="stable"))
 
 
 def on_grid(table: Table, grid: Grid, labels: str | None = None) -> Table:
@@ -62,10 +59,9 @@ def on_grid(table: Table, grid: Grid, labels: str | None = None) -> Table:
     index = times_of(table, "--every")
     if len(index) == 0:
         return table
-    slots, times = slots_of(index, grid, channels=table.values.shape[1])
+    slots, times = slots_of(index, grid, channels=table.values.shape[1] + len(table.texts))
     order = np.argsort(index, kind="stable")
-    in_order = replace(table, values=table.values[order])
-    return _with_rows(table, reduced(in_order, slots[order], len(times), grid.aggregate, labels), times)
+    return reduced(table.take(order), slots[order], times, grid.aggregate, labels)
 
 
 def times_of(table: Table, option: str) -> NDArray[np.generic]:
@@ -140,18 +136,41 @@ def _nanoseconds(dtype: np.dtype[Any]) -> int:
     return UNITS.get({"m": "min", "D": "d"}.get(unit, unit), 0) * count
 
 
-def reduced(table: Table, slots: NDArray[np.int64], length: int, stand: Stand, labels: str | None) -> FloatArray:
-    """Return one row per slot, `(length, channel)`, of rows in the order of their times; NaN where nothing is known."""
-    values = np.full((length, table.values.shape[1]), np.nan, dtype=table.values.dtype)
+def reduced(
+    table: Table, slots: NDArray[np.int64], times: NDArray[np.generic], stand: Stand, labels: str | None = None
+) -> Table:
+    """Return a table with one row per time, of rows in the order that counts; missing where nothing is known.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    slots
+        For each row, which of the times it belongs to.
+    times
+        The times of the new rows.
+    stand
+        What stands for several values; of text it is the first or the last.
+    labels
+        The channel that is 1 where one of its values is.
+    """
     order = np.argsort(slots, kind="stable")
     ordered = slots[order]
+    values = np.full((len(times), table.values.shape[1]), np.nan, dtype=table.values.dtype)
     for i in range(values.shape[1]):
         column = table.values[order, i]
         known = ~np.isnan(column)
         how: Stand = "max" if table.channels is not None and table.channels[i] == labels else stand
         where, found = reduce_runs(ordered[known], column[known], how)
         values[where, i] = found
-    return values
+    texts = {}
+    for name, states in table.texts.items():
+        codes = np.full(len(times), -1, dtype=states.codes.dtype)
+        seen = states.codes[order]
+        where, found = reduce_runs(ordered[seen >= 0], seen[seen >= 0], "first" if stand == "first" else "last")
+        codes[where] = found
+        texts[name] = States(codes, states.names)
+    return replace(table, values=values, index=times, texts=texts, native_index=None, kind="numpy")
 
 
 def reduce_runs(keys: NDArray[np.int64], values: Any, stand: Stand) -> tuple[NDArray[np.int64], Any]:
@@ -173,7 +192,3 @@ def reduce_runs(keys: NDArray[np.int64], values: Any, stand: Stand) -> tuple[NDA
     else:
         found = values[starts if stand == "first" else stops - 1]
     return keys[starts], found
-
-
-def _with_rows(table: Table, values: FloatArray, index: NDArray[np.generic]) -> Table:
-    return replace(table, values=values, index=index, native_index=None, kind="numpy")

@@ -33,7 +33,7 @@ def shape(container: Any, reading: Reading, only: Collection[str] = ()) -> Table
     >>> frame = pd.DataFrame({"time": [2, 1, 1], "a": [5.0, 3.0, 4.0], "b": 0})
     >>> table = shape(frame, Reading(columns=("a",), sort=True, dedupe="mean"))
     >>> table.channels, table.index.tolist(), table.values.ravel().tolist()
-    (('a',), [1.0, 2.0], [3.5, 5.0])
+    (('a',), [1, 2], [3.5, 5.0])
     """
     labels = [] if reading.labels is None else [reading.labels]
     wanted = frozenset((*only, *labels)) if only else frozenset()
@@ -42,7 +42,8 @@ def shape(container: Any, reading: Reading, only: Collection[str] = ()) -> Table
     else:
         chosen = _select(container, reading, labels)
         asked = frozenset((*reading.columns, *labels)) if reading.columns else frozenset()
-        table = _read(chosen, reading, asked & wanted if asked and wanted else asked or wanted)
+        names = asked & wanted if asked and wanted else asked or wanted
+        table = to_table(chosen, time=reading.time, only=names, time_format=reading.time_format)
         if asked:
             table = replace(table, ignored=tuple(name for name in table.ignored if name in asked))
     if reading.every is not None:
@@ -50,11 +51,6 @@ def shape(container: Any, reading: Reading, only: Collection[str] = ()) -> Table
     if reading.dedupe is not None:
         table = deduped(table, reading.dedupe, reading.labels)
     return sorted_by_time(table) if reading.sort or reading.long is not None else table
-
-
-def _read(container: Any, reading: Reading, only: Collection[str]) -> Table:
-    written: dict[str, Any] = {} if reading.time_format is None else {"time_format": reading.time_format}
-    return to_table(container, time=reading.time, only=only, **written)
 
 
 def columns_of(container: Any, names: Sequence[str]) -> Any:
