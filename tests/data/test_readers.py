@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import struct
 import sys
 import tracemalloc
@@ -34,6 +35,11 @@ def read(folder, name: str, content: str | bytes, reading: Reading | None = None
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return read_table(path, reading)
+
+
+def written(path, text: str):
+    path.write_text(text)
+    return path
 
 
 def npy(shape: object, descr: str = "'<f8'", body: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
@@ -122,6 +128,7 @@ HOSTILE = {
     "5,000 digits": ("x.jsonl", '{"a": ' + "9" * 5000 + "}", "line 1 is no JSON"),
     "other names in every row": ("x.jsonl", "".join(f'{{"k{i}":1}}\n' for i in range(11_000)), "other names"),
     "empty JSON": ("x.ndjson", "\n\n", "the file is empty"),
+    "only a header": ("x.csv", "time,a\n", "there is no row of values"),
     "unknown kind": ("x.pdf", "1", "unknown kind"),
 }
 
@@ -210,6 +217,19 @@ def test_a_sheet_of_too_many_cells_is_refused(tmp_path, monkeypatch):
 )
 def test_what_parquet_says_of_pandas_need_not_be_true(said, tmp_path):
     assert read(tmp_path, "x.parquet", in_parquet(said)).values.ravel().tolist() == [1, 2]
+
+
+def test_a_stream_of_batches_that_breaks_off_is_refused(tmp_path):
+    whole = in_arrow(lambda out: stream(FRAME, out))
+    assert read(tmp_path, "x.arrow", whole).values.shape == (60, 2)
+    with pytest.raises(InputError, match="not an arrow or feather file"):
+        read(tmp_path, "x.arrow", whole[:-700])
+
+
+def stream(frame: pd.DataFrame, out) -> None:
+    table = pa.Table.from_pandas(frame)
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
 
 
 def test_a_pandas_index_is_kept_where_it_is_of_times(tmp_path):
@@ -332,6 +352,13 @@ def test_files_folders_and_patterns(tmp_path):
         assert match in str(error)
 
 
+def test_what_is_no_regular_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    ((name, error),) = find_files([tmp_path / "pipe.csv"])[1]
+    assert name == str(tmp_path / "pipe.csv")
+    assert "is no regular file" in str(error)
+
+
 def test_files_of_the_same_name_are_told_apart_by_their_paths(tmp_path):
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
@@ -378,5 +405,7 @@ def test_columns_are_read_from_every_format(tmp_path):
         np.testing.assert_array_equal(columns[names[1]], FRAME["a"])
     with pytest.raises(InputError, match=r"x\.csv: there is no column 'z'; the columns are 'time', 'a', 'b'"):
         read_columns(tmp_path / "x.csv", ["z"])
+    with pytest.raises(InputError, match="'word' holds text"):
+        read_columns(written(tmp_path / "words.csv", "a,word\n1,x\n"), ["a", "word"])
     with pytest.raises(InputError, match="there is no file"):
         read_columns(tmp_path / "none.csv", ["z"])

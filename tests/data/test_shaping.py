@@ -54,6 +54,10 @@ def test_a_row_of_the_grid_depends_on_nothing_later(seconds, cut, aggregate):
         np.testing.assert_array_equal(part.values[final], whole.values[shift : shift + len(part.index)][final])
 
 
+def test_a_table_without_rows_has_no_grid():
+    assert len(on_grid(Table(np.ones((0, 1)), ("a",), np.array([], "datetime64[s]")), Grid(1, "s")).values) == 0
+
+
 def test_order_and_repeats_do_not_matter_to_a_grid():
     shuffled = pd.concat([FRAME, FRAME]).sample(frac=1, random_state=1)
     for text in ("1min:mean", "1min:max"):

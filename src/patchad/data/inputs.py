@@ -113,15 +113,15 @@ def read_table(path: Path, reading: Reading | None = None, *, only: Collection[s
     """
     reading = reading or Reading()
     try:
-        return replace(_with_rows(shape(read_container(path, reading.member), reading, only)), name=str(path))
+        return replace(shape(_with_rows(read_container(path, reading.member)), reading, only), name=str(path))
     except InputError as error:
         raise InputError(f"{path}: {_shortened(error)}") from None
 
 
-def _with_rows(table: Table) -> Table:
-    if len(table.values) == 0:
+def _with_rows(container: Any) -> Any:
+    if container.shape[:1] == (0,):
         raise InputError("there is no row of values; at least one row of numbers is needed")
-    return table
+    return container
 
 
 def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:

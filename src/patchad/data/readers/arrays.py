@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 import zlib
 from functools import partial
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from patchad.data.readers.packed import check_unpacked
 from patchad.errors import InputError
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+
+_BROKEN_HEADER = (ValueError, TypeError, EOFError, SyntaxError, TokenError, RecursionError, OverflowError)
 
 
 def read_npy(path: Path) -> Any:
@@ -46,10 +50,12 @@ def _member(path: Path, info: zipfile.ZipInfo) -> Any:
 def _read_array(file: IO[bytes], size: int) -> Any:
     """Read one array of a file of `size` bytes."""
     try:
-        shape, fortran, dtype = _HEADERS[npy.read_magic(file)](file, max_header_size=10_000)
+        read_header = _HEADERS[npy.read_magic(file)]
+        with warnings.catch_warnings(action="ignore"):  # that Python 2 wrote it need not concern anyone
+            shape, fortran, dtype = read_header(file, max_header_size=10_000)
     except KeyError as error:
         raise InputError(f"npy files of version {error} are not read; save it again with numpy.save") from None
-    except (ValueError, TypeError, EOFError, SyntaxError, RecursionError, OverflowError) as error:
+    except _BROKEN_HEADER as error:
         raise InputError(f"not a file of one array of numbers ({str(error).splitlines()[0]})") from None
     if dtype.hasobject:
         raise InputError("not a file of one array of numbers (it holds Python objects); save numbers with numpy.save")
