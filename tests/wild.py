@@ -132,6 +132,12 @@ def json_lines_epoch(frame: pd.DataFrame, path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+def split(frame: pd.DataFrame, path: Path) -> None:
+    """Write the date in one column and the time of day in the next."""
+    parts = {"Date": frame["time"].dt.strftime("%d.%m.%Y"), "Time": frame["time"].dt.strftime("%H:%M:%S")}
+    text(frame.drop(columns="time").assign(**parts)[["Date", "Time", *NAMES]], path, sep=";", decimal=",")
+
+
 def trailing(frame: pd.DataFrame, path: Path) -> None:
     lines = frame.to_csv(index=False, sep="\t").splitlines()
     path.write_text("\t\n".join([*lines, ""]), encoding="utf-8")
@@ -160,6 +166,7 @@ FILES = {
     "titles.csv": Wild(lambda frame, path: text(frame, path, head="Device: logger 7\nSerial: 0815\n\n", sep=";")),
     "sep_line.csv": Wild(lambda frame, path: text(frame, path, encoding="utf-8-sig", head="sep=|\n", sep="|")),
     "trailing.tsv": Wild(trailing),
+    "split.csv": Wild(split),
     "quoted.csv": Wild(lambda frame, path: text(frame.astype(str), path, quoting=1)),
     "thousands.csv": Wild(thousands),
     "repeated.csv": Wild(lambda frame, path: text(frame.loc[frame.index.repeat(2)], path), ("--dedupe", "first")),
