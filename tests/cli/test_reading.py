@@ -82,6 +82,13 @@ def test_a_long_file_on_a_grid_gives_the_scores_of_a_wide_one(model, tmp_path):
     pd.testing.assert_frame_equal(long.drop(columns="series"), wide.drop(columns="series"))
 
 
+def test_a_time_format_decides_what_the_times_do_not(model, tmp_path):
+    data = frame()
+    data.assign(time=data["time"].dt.strftime("%Y %j %H:%M")).to_csv(tmp_path / "a.csv", index=False)
+    found = detect(model, tmp_path, tmp_path / "a.csv", "--time-format", "%Y %j %H:%M")
+    assert pd.to_datetime(found["time"]).tolist() == data["time"].tolist()
+
+
 def test_a_pattern_and_labels_of_joined_files(model, tmp_path, capsys):
     whole = frame().assign(fault=0)
     whole.loc[100:110, "flow"] += 9

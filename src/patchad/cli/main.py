@@ -117,7 +117,7 @@ def fit(
 ) -> None:
     """Train a model on normal operation.
 
-    Every file is one series. Writes a model file.
+    Every file is one series, or several that follow each other in time. Writes a model file.
     """
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD

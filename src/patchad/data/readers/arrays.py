@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 
 from patchad.data.readers.members import Members
 from patchad.data.readers.packed import check_unpacked
-from patchad.errors import InputError
+from patchad.errors import InputError, reason_of
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -34,7 +34,9 @@ def read_npz(path: Path) -> Members:
         with zipfile.ZipFile(path) as file:
             infos = [info for info in file.infolist() if info.filename.endswith(".npy")]
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
-        raise InputError(f"not a file of arrays of numbers ({error}); save it again with numpy.savez") from None
+        raise InputError(
+            f"not a file of arrays of numbers ({reason_of(error)}); save it again with numpy.savez"
+        ) from None
     return Members("array", {info.filename.removesuffix(".npy"): partial(_member, path, info) for info in infos})
 
 
@@ -44,7 +46,9 @@ def _member(path: Path, info: zipfile.ZipInfo) -> Any:
         with zipfile.ZipFile(path) as archive, archive.open(info) as file:
             return _read_array(file, info.file_size)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
-        raise InputError(f"not a file of arrays of numbers ({error}); save it again with numpy.savez") from None
+        raise InputError(
+            f"not a file of arrays of numbers ({reason_of(error)}); save it again with numpy.savez"
+        ) from None
 
 
 def _read_array(file: IO[bytes], size: int) -> Any:
@@ -56,7 +60,7 @@ def _read_array(file: IO[bytes], size: int) -> Any:
     except KeyError as error:
         raise InputError(f"npy files of version {error} are not read; save it again with numpy.save") from None
     except _BROKEN_HEADER as error:
-        raise InputError(f"not a file of one array of numbers ({str(error).splitlines()[0]})") from None
+        raise InputError(f"not a file of one array of numbers ({reason_of(error)})") from None
     if dtype.hasobject:
         raise InputError("not a file of one array of numbers (it holds Python objects); save numbers with numpy.save")
     claimed = dtype.itemsize

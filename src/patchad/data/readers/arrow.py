@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchad.data.readers.packed import check_unpacked
-from patchad.errors import InputError, MissingExtraError
+from patchad.errors import InputError, MissingExtraError, reason_of
 
 _RATIO = 1000  # repeated values take next to nothing in these formats
 
@@ -58,8 +58,7 @@ def _refusal(error: Exception, kind: str) -> Exception:
     """Return what to raise for what pyarrow says of a damaged file; a file that cannot be opened is another matter."""
     if isinstance(error, InputError) or (isinstance(error, OSError) and error.errno is not None):
         return error
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
-    return InputError(f"not {kind} file ({reason}); copy or write it again")
+    return InputError(f"not {kind} file ({reason_of(error)}); copy or write it again")
 
 
 def _to_pandas(table: Any) -> Any:

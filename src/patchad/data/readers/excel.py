@@ -15,7 +15,7 @@ from patchad.data.readers.layout import is_header
 from patchad.data.readers.members import Members
 from patchad.data.readers.numerals import as_numbers
 from patchad.data.readers.packed import check_unpacked
-from patchad.errors import InputError, MissingExtraError
+from patchad.errors import InputError, MissingExtraError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,9 @@ def read_xlsx(path: Path) -> Members:
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"not an Excel workbook ({error}); save it again as .xlsx, or as .csv if it is text") from None
+        raise InputError(
+            f"not an Excel workbook ({reason_of(error)}); save it again as .xlsx, or as .csv if it is text"
+        ) from None
     names = _guarded(path, lambda book: [sheet.title for sheet in book.worksheets if any(_rows(sheet))])
     return Members("sheet", {name: partial(_read_sheet, path, name) for name in names})
 
@@ -60,8 +62,9 @@ def _guarded(path: Path, use: Any) -> Any:
     ) as error:
         if isinstance(error, InputError):
             raise
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"not an Excel workbook that can be read ({reason}); save it again as .xlsx") from None
+        raise InputError(
+            f"not an Excel workbook that can be read ({reason_of(error)}); save it again as .xlsx"
+        ) from None
 
 
 def _rows(sheet: Any) -> Iterator[list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from patchad.data.ordering import MOST_CELLS
 from patchad.data.readers.text import read_text
-from patchad.errors import InputError
+from patchad.errors import InputError, reason_of
 
 LONGEST_LINE = 2**24
 """Bytes of one row."""
@@ -40,8 +40,7 @@ def _row(line: bytes, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise InputError(f"line {number} is no JSON ({reason}); a JSON object a line is needed") from None
+        raise InputError(f"line {number} is no JSON ({reason_of(error)}); a JSON object a line is needed") from None
     if not isinstance(row, dict):
         raise InputError(f"line {number} is no JSON object; write a row as {{'time': ..., 'flow': 1.5}}")
     values = row.get("values")
