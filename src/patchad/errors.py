@@ -83,3 +83,14 @@ def listed(names: Sequence[object], most: int = 6) -> str:
     """
     shown = ", ".join(repr(str(name)) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of what another library says is wrong, or the kind of error where it says nothing.
+
+    Examples
+    --------
+    >>> reason_of(ValueError("no number")), reason_of(EOFError())
+    ('no number', 'EOFError')
+    """
+    return next(iter(str(error).splitlines()), type(error).__name__)

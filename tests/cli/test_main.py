@@ -341,14 +341,14 @@ def test_the_help_of_detect_names_every_threshold(capsys):
     assert "a number" in described
 
 
-def test_the_same_rows_in_one_file_or_in_many_are_the_same_events(folder, tmp_path, capsys):
+def test_the_same_rows_in_one_file_or_in_many_are_the_same_events(folder, tmp_path, caplog):
     odd = pd.read_csv(folder / "odd.csv")
     for number, start in enumerate(range(0, len(odd), 100)):
         odd.iloc[start : start + 100].to_csv(tmp_path / f"part-{number}.csv", index=False)
     model = str(folder / "model.safetensors")
     assert run(["detect", model, str(folder / "odd.csv"), "--events", str(tmp_path / "one.json")]) == 0
     assert run(["detect", model, str(tmp_path), "--events", str(tmp_path / "many.json")]) == 0
-    assert "3 files follow each other in time and are read as 1 series" in capsys.readouterr().err
+    assert "3 files follow each other in time and are read as 1 series" in caplog.text
     one, many = (json.loads((tmp_path / name).read_text()) for name in ("one.json", "many.json"))
     assert one
     assert [event | {"series": ""} for event in one] == [event | {"series": ""} for event in many]

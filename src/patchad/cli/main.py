@@ -21,6 +21,8 @@ from patchad import __version__
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli.output import blamed, events_json, print_events, scores_csv
+from patchad.cli.reading import Data, reading_options
+from patchad.data.reading import Reading
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
 
 if TYPE_CHECKING:
@@ -46,8 +48,6 @@ SHAPE = ("window", "hop", "patch_sizes")
 
 _notify = partial(typer.echo, err=True)
 
-Data = Annotated[list[Path], typer.Argument(help="csv, parquet, npy or npz files, or folders of them.")]
-Time = Annotated[str | None, typer.Option(help="Time column; by default found by name or content.")]
 Model = Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")]
 
 
@@ -105,10 +105,11 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Pat
 
 
 @app.command()
+@reading_options(member="train")
 def fit(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
-    time: Time = None,
+    reading: Reading,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
@@ -116,7 +117,7 @@ def fit(
 ) -> None:
     """Train a model on normal operation.
 
-    Every file is one series. Writes a model file.
+    Every file is one series, or several that follow each other in time. Writes a model file.
     """
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
@@ -124,7 +125,7 @@ def fit(
     if output.is_dir():
         raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.safetensors")
     parameters = parse_assignments(settings or [], PatchAD)
-    tables = [table for _, table in _read(data, time, "train")]
+    tables = [table for _, table in _read(data, reading)]
     rows = sum(len(table.values) for table in tables)
     began = clock.monotonic()
     detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
@@ -138,10 +139,11 @@ def fit(
 
 
 @app.command(cls=DetectCommand)
+@reading_options(member="test", labels=True)
 def detect(
     model: Model,
     data: Data,
-    time: Time = None,
+    reading: Reading,
     threshold: Annotated[str | None, typer.Option()] = None,
     false_alarms: Annotated[
         str | None,
@@ -149,11 +151,9 @@ def detect(
     ] = None,
     merge_gap: Annotated[int | None, typer.Option(help="Longest pause inside an event, in rows.")] = None,
     min_duration: Annotated[int | None, typer.Option(help="Shortest event, in rows.")] = None,
-    join: Annotated[bool, typer.Option(help="Take files that follow each other in time as one series.")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the scores to this csv file.")] = None,
     events: Annotated[Path | None, typer.Option(help="Write the events to this json file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Label column (1 = anomalous), used only for evaluation.")] = None,
     fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="Exit with 1 if there is an event.")] = False,
 ) -> None:
     """Detect events and the channels to blame.
@@ -166,8 +166,7 @@ def detect(
     from patchad.thresholds.promise import parse_rate
 
     detector = load(model)
-    only = (*detector.columns_, *([] if labels is None else [labels])) if detector.named_ else ()
-    tables = _read(data, time, "test", join=join, only=only)
+    tables = _read(data, reading, only=detector.columns_)
     shape = {"merge_gap": merge_gap, "min_duration": min_duration}
     detector.set_params(**{name: value for name, value in shape.items() if value is not None})
     if false_alarms is not None:
@@ -175,7 +174,7 @@ def detect(
     detector.set_threshold(detector.threshold if threshold is None else threshold)
     found: list[Chapter] = []
     for name, table in tables:
-        channels, truth = (table, None) if labels is None else table.without(labels)
+        channels, truth = (table, None) if reading.labels is None else table.without(reading.labels)
         detection = _detect(detector, name, channels)
         found.append(Chapter.of(name, detection, truth))
     contents: dict[Path, bytes] = {}
@@ -254,7 +253,7 @@ def evaluate(
     Each stands beside the value that random scores reach.
     """
     from patchad import metrics
-    from patchad.data.readers import read_columns
+    from patchad.data.inputs import read_columns
 
     columns = read_columns(table, [labels, scores] if alarms is None else [labels, scores, alarms])
     truth, strangeness = _mask(columns[labels]), columns[scores]
@@ -300,17 +299,13 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _read(
-    paths: Sequence[Path], time: str | None, part: str, *, join: bool = False, only: Sequence[str] = ()
-) -> list[tuple[str, Table]]:
-    from patchad.data.joining import join_tables
-    from patchad.data.readers import find_files, read_table
+def _read(paths: Sequence[Path], reading: Reading, *, only: Sequence[str] = ()) -> list[tuple[str, Table]]:
+    from patchad.data.inputs import read_all
 
-    tables = [(name, read_table(path, time=time, part=part, only=only)) for name, path in find_files(paths)]
-    joined = join_tables(tables) if join else tables
-    if len(joined) < len(tables):
-        _notify(f"note: {len(tables)} files follow each other in time and are read as {len(joined)} series; --no-join")
-    return joined
+    tables, refused = read_all(paths, reading, only=only)
+    if refused:
+        raise refused[0][1]
+    return tables
 
 
 def _level(detector: Detector) -> str:

@@ -62,6 +62,7 @@ def _concatenated(tables: Sequence[Table]) -> Table:
         notes.append(f"the files have several time zones ({', '.join(sorted(map(str, zones)))}), joined in UTC")
     return replace(
         tables[0],
+        name=f"{tables[0].name} to {tables[-1].name}",
         values=np.concatenate([table.values for table in tables]),
         index=np.concatenate([table.index for table in tables if table.index is not None]),
         native_index=None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,34 @@ def observed_medians(values: FloatArray, channels: Sequence[str]) -> FloatArray:
         if len(seen):
             medians[i] = np.median(seen)
     return medians
+
+
+def of_each(tables: Sequence[Table], work: Callable[..., Any], *more: Sequence[Any]) -> list[Any]:
+    """Do something with every table; an error names the one that is wrong.
+
+    Parameters
+    ----------
+    tables
+        The series of a fit.
+    work
+        What to do, called with a table and its items of `more`.
+    more
+        Further arguments, one for each table.
+
+    Examples
+    --------
+    >>> tables = [Table(np.ones((2, 1))), Table(np.ones((3, 1)))]
+    >>> of_each(tables, lambda table, more: len(table.values) + more, [10, 20])
+    [12, 23]
+    """
+    results = []
+    for number, (table, *rest) in enumerate(zip(tables, *more, strict=True), start=1):
+        try:
+            results.append(work(table, *rest))
+        except InputError as error:
+            name = table.name or (f"series {number} of {len(tables)}" if len(tables) > 1 else "")
+            raise InputError(f"{name}: {error}" if name else str(error)) from None
+    return results
 
 
 def prepare(

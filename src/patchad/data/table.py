@@ -46,6 +46,8 @@ class Table:
     """Columns of text by name, beside the channels; a fit makes switches of them."""
     notes: tuple[str, ...] = ()
     """What had to be decided to read the container, for people."""
+    name: str = ""
+    """The file or files that it was read from, for messages."""
 
     @property
     def times(self) -> Any:

@@ -21,7 +21,7 @@ from patchad.alarms.rules import AlarmRules
 from patchad.data.holdout import held_out_blocks
 from patchad.data.parameters import check_types
 from patchad.data.preparing import Missing
-from patchad.data.series import Matched, Prepared, Series, match_channels, observed_medians, prepare
+from patchad.data.series import Matched, Prepared, Series, match_channels, observed_medians, of_each, prepare
 from patchad.data.stages import Scored, Stage
 from patchad.data.switches import SWITCH_RANGE, Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
@@ -155,9 +155,10 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         self.switches_, notes = Switches.learn(raw)
         tables = [self.switches_.encode(table) for table in raw]
         self._learn_channels(tables[0])
-        values = [self._match(table, complete=True).values for table in tables]
-        self.initial_ = np.median([observed_medians(v, self.channels_) for v in values], axis=0)
-        prepared = [self._prepare(table, v) for table, v in zip(tables, values, strict=True)]
+        values = of_each(tables, lambda table: self._match(table, complete=True).values)
+        medians = of_each(tables, lambda _, v: observed_medians(v, self.channels_), values)
+        self.initial_ = np.median(medians, axis=0)
+        prepared = of_each(tables, self._prepare, values)
         segments = [segment for p in prepared for segment in p.segments]
         rows = max(len(segment) for segment in segments)
         if rows < MIN_ROWS:

@@ -1,0 +1,1 @@
+"""File formats: one module for each family, and the registry of suffixes."""
