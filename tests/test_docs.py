@@ -29,10 +29,17 @@ def test_the_ten_lines_of_the_readme_find_the_event(tmp_path, monkeypatch, capsy
     assert (tmp_path / "model.safetensors").exists()
 
 
-def test_the_example_of_the_thresholds_page(capsys):
-    for code in python_blocks(ROOT / "docs" / "thresholds.md"):
-        exec(code, {})
+def test_the_examples_of_the_thresholds_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    levels, feedback = python_blocks(ROOT / "docs" / "thresholds.md")
+    exec(levels, {})
     assert float(capsys.readouterr().out) > 0
+    exec(feedback, {})
+    event, judgement = capsys.readouterr().out.splitlines()
+    start, stop = map(int, event.split())
+    assert 490 <= start <= 510
+    assert 520 <= stop <= 540
+    assert judgement in (ROOT / "docs" / "thresholds.md").read_text()
 
 
 def test_the_example_of_the_inputs_page(capsys):

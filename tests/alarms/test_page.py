@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchad.alarms import edges, events, repeats, rules, sensors
+from patchad.alarms import edges, events, feedback, likeness, repeats, rules, sensors
 from patchad.thresholds import promise
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text().split())
@@ -27,6 +27,10 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"up to {repeats.REPEAT_ROWS * (1 + repeats.REPEATS_COUNTED):,}.",
         f"{rules.EDGE_QUANTILE:.1%}".replace("%", " %"),
         f"and {sensors.MORE_ROWS} rows more",
+        f"{likeness.MARGIN} times what {likeness.NEAR:.0%}".replace("%", " %"),
+        f"among {likeness.NEIGHBOURS:,} windows of train",
+        f"up to {feedback.MAX_PATTERNS:,} windows",
+        f"at most {feedback.EDGE_ROWS} from them",
         f"over {sensors.MAX_FREEZE:.0%}".replace("%", " %"),
     ],
 )

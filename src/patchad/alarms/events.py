@@ -90,6 +90,8 @@ class Finding:
     ripe: bool = False
     """Whether its first row is settled and it is long enough."""
     closed: bool = False
+    confirmed: bool = False
+    """Whether people said that rows like these are strange."""
     lasted: bool = False
     """Whether it was ripe before it closed."""
     peaks: list[float] = field(default_factory=list)
@@ -162,17 +164,23 @@ class EventStage:
         return min(rows) if rows else self._unusual[0][0] if self._unusual else None
 
     def push(
-        self, rows: Scored, levels: FloatArray, muted: BoolArray, numbers: NDArray[np.intp] | None = None
+        self,
+        rows: Scored,
+        levels: FloatArray,
+        muted: BoolArray,
+        numbers: NDArray[np.intp] | None = None,
+        confirmed: BoolArray | None = None,
     ) -> list[Finding]:
         """Take the next rows with their levels; return the events that became ripe.
 
-        Muted rows neither open an event nor extend it. `numbers` are the rows of the table, by default those of the
-        segment.
+        Muted rows neither open an event nor extend it; others that are confirmed count as over the level, whatever they
+        score. `numbers` are the rows of the table, by default those of the segment.
         """
         if not len(rows):
             return []
         numbers = np.arange(self._seen, self._seen + len(rows)) if numbers is None else numbers
-        chunk = _Chunk(rows, levels, muted, self._base, self._edge, self._recent, numbers)
+        confirmed = np.zeros(len(rows), dtype=bool) if confirmed is None else confirmed & ~muted
+        chunk = _Chunk(rows, levels, muted, confirmed, self._base, self._edge, self._recent, numbers)
         row = 0
         while row < len(rows):
             if self._open is None and self._regime is None:
@@ -247,10 +255,11 @@ class EventStage:
         over = chunk.is_over(row, self._offset)
         if over:
             found.over_last = number
+            found.confirmed |= bool(chunk.confirmed[row])
             if chunk.scores[row] > found.peak_score:
                 found.peak, found.peak_score = number, float(chunk.scores[row])
             if found.attribution is not None and chunk.attribution is not None:
-                found.attribution += (chunk.scores[row] - chunk.levels[row]) * chunk.attribution[row]
+                found.attribution += max(chunk.scores[row] - chunk.levels[row], 0.0) * chunk.attribution[row]
         # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
         if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
             self._go_on(found, number, now, float(chunk.unusual[row]), over=over)
@@ -258,6 +267,8 @@ class EventStage:
         if now - found.last > self._shape.merge_gap:
             self._close(found)
             self._open = None
+        elif found.confirmed:
+            pass  # nobody gets used to what was confirmed
         elif self._regime is None and found.last == now and _is_due(now - found.first) and chunk.is_steady(row):
             found.kind, found.recognised = "regime", number
             self._let_ripen(found)
@@ -295,7 +306,7 @@ class EventStage:
     def _let_ripen(self, found: Finding) -> None:
         """Call an event ripe if it is long enough."""
         start, stop = found.rows
-        if not found.ripe and stop - start >= self._shape.min_duration:
+        if not found.ripe and (found.confirmed or stop - start >= self._shape.min_duration):
             if not found.edges.settled:
                 found.edges.settle(found.opened, found.over_last)
             found.ripe = True
@@ -322,20 +333,23 @@ class _Chunk:
         rows: Scored,
         levels: FloatArray,
         muted: BoolArray,
+        confirmed: BoolArray,
         base: float,
         edge: float,
         recent: FloatArray,
         numbers: NDArray[np.intp],
     ) -> None:
         self.scores, self.levels, self.attribution, self.numbers = rows.scores, levels, rows.attribution, numbers
+        self.confirmed = confirmed
         closing = base + CLOSING * (levels - base)
         lasting = rows.scores if rows.unadapted is None else rows.unadapted
         with np.errstate(invalid="ignore"):  # NaN is over no level
-            self.active: BoolArray = (rows.scores > closing) & ~muted
+            self.active: BoolArray = ((rows.scores > closing) & ~muted) | confirmed
             self.lasting: BoolArray = (lasting > closing) & ~muted
             self.unusual: FloatArray = (
                 1.0 * (rows.scores > closing) if rows.local is None else _unusual(rows.local, base, edge)
             )
+        self.unusual = np.where(confirmed, np.maximum(self.unusual, 1.0), self.unusual)
         self.history = np.concatenate([recent, np.column_stack([lasting, rows.scores])])
         self._before, self._base, self._closing, self._muted = len(recent), base, closing, muted
         self._where: NDArray[np.intp] = np.flatnonzero(self.active)
@@ -347,11 +361,13 @@ class _Chunk:
 
     def is_over(self, row: int, offset: float) -> bool:
         """Return whether a score is over the level, by so much more than usual."""
-        return bool(self.scores[row] - offset > self.levels[row]) and not self._muted[row]
+        over = bool(self.scores[row] - offset > self.levels[row]) and not self._muted[row]
+        return over or bool(self.confirmed[row])
 
     def is_active(self, row: int, offset: float) -> bool:
         """Return whether a score is over the closing level, by so much more than usual."""
-        return bool(self.scores[row] - offset > self._closing[row]) and not self._muted[row]
+        over = bool(self.scores[row] - offset > self._closing[row]) and not self._muted[row]
+        return over or bool(self.confirmed[row])
 
     def is_steady(self, row: int) -> bool:
         """Return whether the last rows have kept their height over normal."""

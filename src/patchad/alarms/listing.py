@@ -82,7 +82,7 @@ class AlarmStage:
         self._sensors = SensorStage(rules.sensors)
         self._kept = 0
         """Rows of the segment that have a score."""
-        self._held: list[tuple[NDArray[np.intp], Scored, FloatArray, BoolArray]] = []
+        self._held: list[tuple[NDArray[np.intp], Scored, FloatArray, BoolArray, BoolArray]] = []
         """Rows of a segment that is shorter than the window so far."""
         self._begin_segment()
         self._waiting: list[tuple[Finding, Repeats]] = []
@@ -113,9 +113,19 @@ class AlarmStage:
         if times is not None:
             self._times = times if self._times is None else np.concatenate([self._times, times])
 
-    def push(self, rows: Scored, levels: FloatArray, muted: BoolArray | None = None) -> BoolArray:
-        """Take the next rows with their scores and levels; muted rows neither open an event nor extend it."""
+    def push(
+        self,
+        rows: Scored,
+        levels: FloatArray,
+        muted: BoolArray | None = None,
+        confirmed: BoolArray | None = None,
+    ) -> BoolArray:
+        """Take the next rows with their scores and levels.
+
+        Muted rows neither open an event nor extend it; others that are confirmed are an event whatever they score.
+        """
         muted = np.zeros(len(rows), dtype=bool) if muted is None else muted
+        confirmed = np.zeros(len(rows), dtype=bool) if confirmed is None else confirmed
         kept = ~np.isnan(rows.scores)
         numbers = np.arange(self._next, self._next + len(rows))
         self._next += len(rows)
@@ -125,15 +135,16 @@ class AlarmStage:
             np.concatenate([one, none]) for one in (self._over, self._alarms, self._inside)
         )
         if not kept.all():
-            numbers, rows, levels, muted = numbers[kept], rows[np.flatnonzero(kept)], levels[kept], muted[kept]
+            numbers, rows, levels = numbers[kept], rows[np.flatnonzero(kept)], levels[kept]
+            muted, confirmed = muted[kept], confirmed[kept]
         self._kept += len(rows)
         if self._kept >= self._shape.window:
             for held in self._held:
                 self._search(*held)
             self._held = []
-            self._search(numbers, rows, levels, muted)
+            self._search(numbers, rows, levels, muted, confirmed)
         elif len(rows):
-            self._held.append((numbers, rows, levels, muted))
+            self._held.append((numbers, rows, levels, muted, confirmed))
         self._passed = int(self._held[0][0][0]) if self._held else self._next
         return self._decide()
 
@@ -167,8 +178,10 @@ class AlarmStage:
         self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape)
         self._repeats = Repeats()
 
-    def _search(self, numbers: NDArray[np.intp], rows: Scored, levels: FloatArray, muted: BoolArray) -> None:
-        found = self._events.push(rows, levels, muted, numbers)
+    def _search(
+        self, numbers: NDArray[np.intp], rows: Scored, levels: FloatArray, muted: BoolArray, confirmed: BoolArray
+    ) -> None:
+        found = self._events.push(rows, levels, muted, numbers, confirmed)
         self._waiting += [(one, self._repeats) for one in found]
         self._over[numbers - self._first] = (rows.scores > levels) & ~muted
 
@@ -204,6 +217,9 @@ class AlarmStage:
             if newest + gap >= dead_from and not final:
                 break
             place += 1
+            if found.confirmed:
+                self._going.append(found)
+                continue
             explained = sum(map(self._is_explained, found.active))
             if explained <= EXPLAINED * len(found.active):
                 first = repeats.counted_on(found)

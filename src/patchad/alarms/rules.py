@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from patchad.alarms.events import Finding
+from patchad.alarms.events import CLOSING, Finding
+from patchad.alarms.feedback import Judgement, Strangeness
 from patchad.alarms.sensors import SensorFinding, SensorRules
 from patchad.alarms.severity import severity
 from patchad.data.stages import Scored
@@ -35,6 +36,25 @@ class AlarmRules:
         """Learn from held-out scores, and from the values of train as they were measured."""
         local = held_out.scores if held_out.local is None else held_out.local
         return cls(float(np.median(held_out.scores)), float(np.quantile(local, EDGE_QUANTILE)), SensorRules.fit(train))
+
+    def judged(self, feedback: Sequence[Judgement]) -> Self:
+        """Return the rules with the limits of sensors as wide as what was accepted."""
+        sensors = self.sensors
+        for one in feedback:
+            if one.accepted:
+                sensors = sensors.extended(one.freeze, one.silence, one.low, one.high)
+        return replace(self, sensors=sensors)
+
+    def strangeness(self, scored: Scored, levels: FloatArray) -> Strangeness:
+        """Say which rows are over the closing level, adaptation to what lasts left out, and what leads in them."""
+        closing = self.base + CLOSING * (levels - self.base)
+        lasting = scored.scores if scored.unadapted is None else scored.unadapted
+        shares = scored.attribution
+        with np.errstate(invalid="ignore"):  # NaN is over no level
+            active = (scored.scores > closing) | (lasting > closing)
+        if shares is None or not shares.shape[1]:
+            return Strangeness(active, np.full(len(scored), -1))
+        return Strangeness(active, np.where(shares.any(axis=1), shares.argmax(axis=1), -1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,29 @@ class SensorRules:
         low, high = (np.where(channels, limit, own) for limit, own in zip(limits, (self.low, self.high), strict=True))
         return replace(self, low=low, high=high)
 
+    def extended(self, freeze: FloatArray, silence: FloatArray, low: FloatArray, high: FloatArray) -> Self:
+        """Return limits that allow runs twice as long as these, and values as far outside this range as that of train.
+
+        Each is `(channel,)`: 0, or an empty range, where nothing is added.
+
+        Examples
+        --------
+        >>> rules = SensorRules.fit([np.random.default_rng(0).normal(size=(1000, 1))])
+        >>> wider = rules.extended(*np.array([[100.0], [0.0], [9.0], [-9.0]]))
+        >>> wider.freeze.tolist(), wider.silence.tolist(), bool(wider.low == rules.low)
+        ([200.0], [30.0], True)
+        """
+        never = float(np.finfo(np.float64).max)
+        with np.errstate(over="ignore"):
+            margin = RANGE_MARGIN / (1 + 2 * RANGE_MARGIN) * (self.high - self.low)
+            wider = low <= high
+            return type(self)(
+                np.minimum(np.maximum(self.freeze, LONGER * freeze), never),
+                np.minimum(np.maximum(self.silence, LONGER * silence), never),
+                np.where(wider, np.maximum(np.minimum(self.low, low - margin), -never), self.low),
+                np.where(wider, np.minimum(np.maximum(self.high, high + margin), never), self.high),
+            )
+
 
 @dataclass(slots=True, eq=False)
 class SensorFinding:

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from patchad import __version__
+from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli.output import blamed, events_json, print_events, scores_csv
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_cli.app, name="bench")
 app.add_typer(data_cli.app, name="data")
+app.command()(accept_cli.accept)
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong call; it has no public name there."""
@@ -231,6 +233,7 @@ def inspect(model: Model) -> None:
         "threshold": _level(detector),
         "train scores": f"{len(detector.train_scores_):,} kept, {held_out:,} of them held out",
         "settings": _settings(detector),
+        "feedback": "; ".join(map(str, detector.feedback_)) or "none",
         "notes": "; ".join(header["notes"]) or "none",
         "format": f"{header['format']}, written by patchad {header['patchad_version']}",
         "checksum": header["checksum"],

@@ -13,7 +13,7 @@ A fault changes one channel, drawn by seed, so that attribution can be scored. L
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,8 @@ def faulty(
     spacing: int = 1000,
     seed: int = 0,
     stream: int = 1,
+    pattern_stream: int | None = None,
+    noise_stream: int | None = None,
 ) -> tuple[FloatArray, tuple[GridFault, ...]]:
     """Simulate rows with faults, in the order given.
 
@@ -101,6 +103,8 @@ def faulty(
         What to put in.
     spacing
         Least number of fault-free rows around a fault.
+    pattern_stream, noise_stream
+        Take pattern and noise of the rows from these streams: the same faults once more.
 
     Returns
     -------
@@ -118,7 +122,11 @@ def faulty(
     generator = seeded_generator(background, channels, seed, 2, stream)
     gaps = generator.integers(spacing, spacing + spacing // 2 + 1, size=len(faults))
     rows = int(gaps.sum()) + sum(f.duration for f in faults) + max([spacing, *(f.duration for f in faults)])
-    signal = simulate(background, rows, channels, seed, stream)
+    signal = simulate(background, rows, channels, seed, stream if pattern_stream is None else pattern_stream)
+    fresh = None
+    if noise_stream is not None:
+        signal = replace(signal, noise=simulate(background, rows, channels, seed, noise_stream).noise)
+        fresh = seeded_generator(background, channels, seed, 2, noise_stream)
     values = signal.values
     placed = []
     stop = 0
@@ -126,7 +134,7 @@ def faulty(
         start, stop = stop + int(gap), stop + int(gap) + planned.duration
         channel = int(generator.integers(channels))
         size = (planned.amplitude or 0.0) * float(signal.deviation[channel])
-        site = _Site(signal, channel, np.arange(start, stop), size, generator)
+        site = _Site(signal, channel, np.arange(start, stop), size, generator, fresh)
         values[start:stop, channel] = FAULT_KINDS[planned.kind].change(site)
         placed.append(GridFault(planned.kind, background, channels, start, stop, channel, planned.amplitude))
     return values, tuple(placed)
@@ -229,6 +237,7 @@ class _Site:
     rows: NDArray[np.intp]
     size: float  # 0 for kinds without one
     generator: np.random.Generator
+    fresh: np.random.Generator | None = None  # of noise, where it differs from that of the first time
 
     @property
     def base(self) -> float:
@@ -247,7 +256,8 @@ class _Site:
         return np.asarray(self.base + signal.pattern[rows, self.channel] + signal.noise[rows, self.channel])
 
     def white(self) -> FloatArray:
-        return self.generator.standard_normal(len(self.rows))
+        drawn = self.generator.standard_normal(len(self.rows))
+        return drawn if self.fresh is None else self.fresh.standard_normal(len(self.rows))
 
     def sign(self) -> float:
         return float(self.generator.choice([-1.0, 1.0]))

@@ -6,7 +6,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,6 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from patchad.alarms.events import Shape
+from patchad.alarms.feedback import FeedbackStage, Judgement
+from patchad.alarms.likeness import Likeness
 from patchad.alarms.listing import AlarmStage
 from patchad.alarms.rules import AlarmRules
 from patchad.data.holdout import held_out_blocks
@@ -25,6 +26,8 @@ from patchad.data.series import Matched, Prepared, Series, match_channels, obser
 from patchad.data.stages import Scored, Stage
 from patchad.data.switches import SWITCH_RANGE, Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
+from patchad.detectors.judging import judge, retract
+from patchad.detectors.listing import Read, list_events
 from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
 from patchad.errors import InputError, listed
@@ -39,6 +42,8 @@ MIN_ROWS = 32
 """Rows of train below which nothing can be learned."""
 CHUNK_ROWS = 65_536
 """Rows that a batch call pushes through the stages at once."""
+LIKE_ROWS = 30
+"""Rows that are compared with accepted ones where a detector has no window."""
 MIN_MERGE_GAP = 10
 """Shortest pause that ends an event, unless one is chosen."""
 
@@ -74,7 +79,12 @@ class Detector(BaseEstimator):  # type: ignore[misc]
 
     name: ClassVar[str]
     """The detector's name in the registry, and in files."""
-    learned: ClassVar[Mapping[str, Any] | None] = {"alarm_rules_": AlarmRules, "switches_": Switches}
+    learned: ClassVar[Mapping[str, Any] | None] = {
+        "alarm_rules_": AlarmRules,
+        "switches_": Switches,
+        "likeness_": Likeness,
+        "feedback_": tuple[Judgement, ...],
+    }
     """Attributes that a class adds in `fit`, with their types, for a model file; None: a file cannot hold them."""
 
     threshold: str | float | Threshold = "auto"
@@ -171,6 +181,8 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
         self._fit(segments, blocks)
         self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], values)
+        self.likeness_ = Likeness.fit(segments, blocks, self._window() if self._window() > 1 else LIKE_ROWS)
+        self.feedback_: tuple[Judgement, ...] = ()
         self.set_threshold(self.threshold)
         return self
 
@@ -236,6 +248,29 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         except InputError:
             self.false_alarms = before
             raise
+
+    def accept(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
+        """Take rows as normal from now on, without another fit: neither they nor rows like them are events.
+
+        Parameters
+        ----------
+        X
+            One series, or a list of series.
+        start, stop
+            The rows of X that are accepted, all by default; those around them help to tell what they are like.
+        """
+        return judge(self, X, accepted=True, start=start, stop=stop)
+
+    def confirm(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
+        """Keep rows strange: they and rows like them are events, whatever is accepted or adapted to, at any level.
+
+        The parameters are those of `accept`.
+        """
+        return judge(self, X, accepted=False, start=start, stop=stop)
+
+    def retract(self, X: Any = None, *, start: int = 0, stop: int | None = None) -> Self:
+        """Take back the newest judgement, by `accept` or `confirm`, or the newest one of these very rows."""
+        return retract(self, X, start=start, stop=stop)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -331,25 +366,18 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         table, prepared, matched = self._read(X)
         scored = self._score_all(prepared, explain=True, absent=matched.absent)
         levels = self.threshold_.levels(scored.scores)
-        stage = self._alarm_stage()
-        stage.observe(matched.values, table.index)
-        bounds = [0, *(int(rows[-1]) + 1 for rows in prepared.rows)]
-        alarms = []
-        for a, b in pairwise(bounds):
-            alarms += [stage.push(scored[slice(a, b)], levels[a:b], prepared.muted[a:b]), stage.end_segment()]
-        rest = slice(bounds[-1], None)
-        alarms += [stage.push(scored[rest], levels[rest], prepared.muted[rest]), stage.flush()]
+        events, alarms = list_events(self, Read(table, prepared, matched), scored, levels, self.feedback_)
         detection = Detection(
             scores=scored.scores,
             levels=levels,
-            alarms=np.concatenate(alarms),
-            events=tuple(event.in_zone(table.zone) for event in stage.events),
+            alarms=alarms,
+            events=tuple(event.in_zone(table.zone) for event in events),
             channels=self.channels_,
             index=table.times,
             contributions=np.asarray(scored.attribution),
             notes=self._notes(prepared, matched),
             observed=table if self.named_ else replace(table, channels=None),
-            expected=expectations(self._expected_rows, prepared, stage.events),
+            expected=expectations(self._expected_rows, prepared, events),
         )
         return table, detection
 
@@ -366,9 +394,15 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             window=self._window(),
         )
 
-    def _alarm_stage(self) -> AlarmStage:
+    def _alarm_stage(self, feedback: Sequence[Judgement]) -> AlarmStage:
         """Return the stage from scores and levels to events, for one new series."""
-        return AlarmStage(self.alarm_rules_, self._shape_of_events(), self.channels_)
+        return AlarmStage(self.alarm_rules_.judged(feedback), self._shape_of_events(), self.channels_)
+
+    def _feedback_stage(self, feedback: Sequence[Judgement]) -> FeedbackStage:
+        """Return the stage that compares the rows of one new segment with what was judged."""
+        context = self.likeness_.window if self.context is None else min(self.context, self.likeness_.window)
+        after = max(self._window() - 1, context)
+        return FeedbackStage(self.likeness_, feedback, before=self.delay, after=after)
 
     def _window(self) -> int:
         """Return the rows that are scored together."""

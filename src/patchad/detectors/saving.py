@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from torch import nn
 
+from patchad.alarms.feedback import fits_channels
 from patchad.data.parameters import fits
 from patchad.data.stages import Scored
 from patchad.detectors import checkpoint
@@ -97,5 +98,7 @@ def learned_types(kind: type[Detector]) -> dict[str, Any]:
 def _try_out(detector: Detector) -> None:
     """Score one row, so that a file whose arrays do not fit each other is refused when it is loaded."""
     found = Scored.join(list(detector._scored(detector.initial_[None], explain=True)))
+    if not fits_channels(detector.likeness_, detector.feedback_, len(detector.channels_)):
+        raise ModelFileError("its arrays of what is alike, accepted or confirmed do not fit each other")
     if found.scores.shape != (1,) or not np.isfinite(found.scores).all():
         raise ModelFileError("its arrays do not fit each other")

@@ -1,0 +1,117 @@
+"""`patchad accept`: rows that were normal after all, told to a model without another fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from patchad.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from patchad.data.table import Table
+    from patchad.detectors.base import Detector
+
+
+def accept(
+    model: Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    data: Annotated[Path | None, typer.Argument(help="csv, parquet, npy or npz file; left out only to undo.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="T", help="First time to accept, or row number where there is none.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="T", help="Last time to accept, or the row number after the last.")
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back the newest acceptance, or that of these rows.")
+    ] = False,
+    time: Annotated[str | None, typer.Option(help="Time column; by default found by name or content.")] = None,
+) -> None:
+    """Accept rows as normal from now on.
+
+    No refit: what was found in these rows, and what is like it, raises no event any more. `inspect` lists it.
+    """
+    from patchad.data.readers import read_table
+    from patchad.detectors.registry import load
+
+    if output.is_dir():
+        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o new.safetensors")
+    for path in [model, *([] if data is None else [data])]:
+        if path.exists() and output.exists() and path.samefile(output):
+            raise InputError(f"-o {str(output)!r} is also an input, and would be lost; choose another path")
+    if data is None and (not undo or since is not None or until is not None):
+        raise InputError("no DATA to take rows from; name a file, or give --undo alone to take back the newest")
+    detector = load(model)
+    if data is None:
+        told = _undo(detector, None, 0, None)
+    else:
+        table = read_table(data, time=time, part="test", only=detector.channels_ if detector.named_ else ())
+        start, stop = _rows(table, since, until)
+        told = _undo(detector, table, start, stop) if undo else _accept(detector, table, start, stop)
+    detector.save(output)
+    typer.echo(f"{told}; wrote {output}", err=True)
+
+
+def _accept(detector: Detector, table: Table, start: int, stop: int) -> str:
+    before = len(_overlapping(detector, table, start, stop))
+    detector.accept(table, start=start, stop=stop)
+    after = len(_overlapping(detector, table, start, stop))
+    return f"{detector.feedback_[-1]}: {before} event{'' if before == 1 else 's'} there before, {after} now"
+
+
+def _overlapping(detector: Detector, table: Table, start: int, stop: int) -> list[Any]:
+    return [event for event in detector.detect(table).events if event.start < stop and event.stop > start]
+
+
+def _undo(detector: Detector, table: Table | None, start: int, stop: int | None) -> str:
+    """Take back the newest acceptance, or what was said of these rows."""
+    before = detector.feedback_
+    accepted = [one for one in before if one.accepted]
+    if table is None and accepted:
+        detector.feedback_ = tuple(one for one in before if one is not accepted[-1])
+    else:
+        detector.retract(table, start=start, stop=stop)
+    (gone,) = (one for one in before if one not in detector.feedback_)
+    return f"took back: {gone}"
+
+
+def _rows(table: Table, since: str | None, until: str | None) -> tuple[int, int]:
+    """Find the rows from one time to another, or from one row number to another."""
+    import numpy as np
+
+    length = len(table.values)
+    if table.index is None:
+        start = 0 if since is None else _number(since)
+        stop = length if until is None else _number(until)
+    else:
+        start = 0 if since is None else int(np.searchsorted(table.index, _time(table.index, since), side="left"))
+        stop = length if until is None else int(np.searchsorted(table.index, _time(table.index, until), side="right"))
+    if not 0 <= start < stop <= length:
+        span = f"rows 0 to {length}" if table.index is None else f"{table.index[0]} to {table.index[-1]}"
+        raise InputError(f"there is no row from {since or 'the start'} to {until or 'the end'}; the data has {span}")
+    return start, stop
+
+
+def _number(text: str) -> int:
+    if not text.isdigit():
+        raise InputError(f"{text!r} is no row number, and the data has no times; give a whole number, or name --time")
+    return int(text)
+
+
+def _time(index: NDArray[np.generic], text: str) -> Any:
+    """Read a time in the type of an index."""
+    import pandas as pd
+
+    try:
+        if index.dtype.kind == "M":
+            return pd.to_datetime(text, utc=True).tz_localize(None).to_datetime64().astype(index.dtype)
+        if index.dtype.kind == "m":
+            return pd.Timedelta(text).to_timedelta64().astype(index.dtype)
+        return float(text)
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"{text!r} is no time like those of the data, e.g. {index[0]}") from None
