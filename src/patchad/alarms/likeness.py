@@ -17,9 +17,12 @@ from scipy.spatial import KDTree
 from patchad.data.holdout import known_parts
 from patchad.data.series import Series
 from patchad.data.table import BoolArray, FloatArray
+from patchad.data.windows import WindowSampler
 
 PIECE = 16
 """Rows of the pieces of train that say what is normal of one channel."""
+SCALE_ROWS = 100_000
+"""Rows of train that scales are learned from, at least, where there are as many."""
 REFERENCES = 160
 """Pieces that are stored, at most."""
 HELD_OUT = 300
@@ -67,18 +70,22 @@ class Likeness:
         ((160, 16, 2), [1.3, 1.3])
         """
         known, unknown = _parts(train, held_out)
-        rows = np.concatenate(known)
+        step = max(sum(map(len, known)) // SCALE_ROWS, 1)
+        rows = np.concatenate([part[::step] for part in known])
         centre = np.median(rows, axis=0).astype(np.float64)
         low, high = np.quantile(rows, [0.1, 0.9], axis=0)
         spread = np.maximum(high - low, 0.2 * (rows.max(axis=0) - rows.min(axis=0))) / 2
         spread = np.where(spread > 1e-9 * np.abs(centre), spread, 1.0)
         scale = cls(1, centre, spread, *(np.empty(0),) * 2, np.empty((0, 0, 0)), np.empty(0))
-        known, unknown = ([scale.scaled(part) for part in parts] for parts in (known, unknown))
         longest = min(max(map(len, known)), max(map(len, unknown)))
         window, piece = min(window, longest), min(PIECE, longest)
-        radius, peak = _neighbourhood(_evenly(known, window, NEIGHBOURS), _evenly(unknown, window, HELD_OUT))
-        pieces = _evenly(known, piece, REFERENCES)
-        piece_radius, _ = _neighbourhood(pieces, _evenly(unknown, piece, HELD_OUT))
+
+        def cut(parts: Sequence[FloatArray], length: int, most: int) -> FloatArray:
+            return scale.scaled(_evenly(parts, length, most))
+
+        radius, peak = _neighbourhood(cut(known, window, NEIGHBOURS), cut(unknown, window, HELD_OUT))
+        pieces = cut(known, piece, REFERENCES)
+        piece_radius, _ = _neighbourhood(pieces, cut(unknown, piece, HELD_OUT))
         return cls(window, centre, spread, radius, peak, pieces.astype(np.float32), piece_radius)
 
     def scaled(self, rows: FloatArray) -> FloatArray:
@@ -117,9 +124,8 @@ def _parts(
 
 def _evenly(parts: Sequence[FloatArray], window: int, most: int) -> FloatArray:
     """Cut at most `most` windows from these rows, evenly; `(window, step, channel)`."""
-    starts = [(part, first) for part in parts for first in range(len(part) - window + 1)]
-    chosen = np.unique(np.linspace(0, len(starts) - 1, min(len(starts), most)).astype(np.intp))
-    return np.stack([starts[i][0][starts[i][1] : starts[i][1] + window] for i in chosen])
+    sampler = WindowSampler(parts, window)
+    return np.asarray(sampler[np.unique(np.linspace(0, len(sampler) - 1, min(len(sampler), most)).astype(np.intp))])
 
 
 def _neighbourhood(references: FloatArray, windows: FloatArray) -> tuple[FloatArray, FloatArray]:
