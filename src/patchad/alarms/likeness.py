@@ -19,6 +19,8 @@ from patchad.data.series import Series
 from patchad.data.table import BoolArray, FloatArray
 from patchad.data.windows import WindowSampler
 
+LIKE_ROWS = 30
+"""Rows that are compared as a whole where a detector has no window."""
 PIECE = 16
 """Rows of the pieces of train that say what is normal of one channel."""
 SCALE_ROWS = 100_000
@@ -78,7 +80,7 @@ class Likeness:
         spread = np.where(spread > 1e-9 * np.abs(centre), spread, 1.0)
         scale = cls(1, centre, spread, *(np.empty(0),) * 2, np.empty((0, 0, 0)), np.empty(0))
         longest = min(max(map(len, known)), max(map(len, unknown)))
-        window, piece = min(window, longest), min(PIECE, longest)
+        window, piece = min(window if window > 1 else LIKE_ROWS, longest), min(PIECE, longest)
 
         def cut(parts: Sequence[FloatArray], length: int, most: int) -> FloatArray:
             return scale.scaled(_evenly(parts, length, most))

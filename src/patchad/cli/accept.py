@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from patchad.cli.reading import reading_options
+from patchad.data.reading import Reading
 from patchad.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,9 +19,11 @@ if TYPE_CHECKING:
     from patchad.detectors.base import Detector
 
 
+@reading_options(member="test")
 def accept(
     model: Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+    reading: Reading,
     data: Annotated[Path | None, typer.Argument(help="csv, parquet, npy or npz file; left out only to undo.")] = None,
     since: Annotated[
         str | None, typer.Option("--from", metavar="T", help="First time to accept, or row number where there is none.")
@@ -30,13 +34,12 @@ def accept(
     undo: Annotated[
         bool, typer.Option("--undo", help="Take back the newest acceptance, or that of these rows.")
     ] = False,
-    time: Annotated[str | None, typer.Option(help="Time column; by default found by name or content.")] = None,
 ) -> None:
     """Accept rows as normal from now on.
 
     No refit: what was found in these rows, and what is like it, raises no event any more. `inspect` lists it.
     """
-    from patchad.data.readers import read_table
+    from patchad.data.inputs import read_all
     from patchad.detectors.registry import load
 
     if output.is_dir():
@@ -50,7 +53,12 @@ def accept(
     if data is None:
         told = _undo(detector, None, 0, None)
     else:
-        table = read_table(data, time=time, part="test", only=detector.channels_ if detector.named_ else ())
+        tables, refused = read_all([data], reading, only=detector.channels_ if detector.named_ else ())
+        if refused:
+            raise refused[0][1]
+        if len(tables) > 1:
+            raise InputError(f"{str(data)!r} holds {len(tables)} series; accept the rows of one at a time")
+        table = tables[0][1]
         start, stop = _rows(table, since, until)
         told = _undo(detector, table, start, stop) if undo else _accept(detector, table, start, stop)
     detector.save(output)

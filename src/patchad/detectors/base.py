@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from patchad.alarms.events import Shape
-from patchad.alarms.feedback import FeedbackStage, Judgement
+from patchad.alarms.feedback import Judgement
 from patchad.alarms.likeness import Likeness
 from patchad.alarms.listing import AlarmStage
 from patchad.alarms.rules import AlarmRules
@@ -42,8 +42,6 @@ MIN_ROWS = 32
 """Rows of train below which nothing can be learned."""
 CHUNK_ROWS = 65_536
 """Rows that a batch call pushes through the stages at once."""
-LIKE_ROWS = 30
-"""Rows that are compared with accepted ones where a detector has no window."""
 MIN_MERGE_GAP = 10
 """Shortest pause that ends an event, unless one is chosen."""
 
@@ -181,7 +179,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
         self._fit(segments, blocks)
         self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], values)
-        self.likeness_ = Likeness.fit(segments, blocks, self._window() if self._window() > 1 else LIKE_ROWS)
+        self.likeness_ = Likeness.fit(segments, blocks, self._window())
         self.feedback_: tuple[Judgement, ...] = ()
         self.set_threshold(self.threshold)
         return self
@@ -250,22 +248,11 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             raise
 
     def accept(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
-        """Take rows as normal from now on, without another fit: neither they nor rows like them are events.
-
-        Parameters
-        ----------
-        X
-            One series, or a list of series.
-        start, stop
-            The rows of X that are accepted, all by default; those around them help to tell what they are like.
-        """
+        """Take rows `start` to `stop` of X, or of each of a list, as normal: rows like them are no events from now on."""
         return judge(self, X, accepted=True, start=start, stop=stop)
 
     def confirm(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
-        """Keep rows strange: they and rows like them are events, whatever is accepted or adapted to, at any level.
-
-        The parameters are those of `accept`.
-        """
+        """Keep such rows strange: rows like them are events, whatever is accepted or adapted to, at any level."""
         return judge(self, X, accepted=False, start=start, stop=stop)
 
     def retract(self, X: Any = None, *, start: int = 0, stop: int | None = None) -> Self:
@@ -397,12 +384,6 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def _alarm_stage(self, feedback: Sequence[Judgement]) -> AlarmStage:
         """Return the stage from scores and levels to events, for one new series."""
         return AlarmStage(self.alarm_rules_.judged(feedback), self._shape_of_events(), self.channels_)
-
-    def _feedback_stage(self, feedback: Sequence[Judgement]) -> FeedbackStage:
-        """Return the stage that compares the rows of one new segment with what was judged."""
-        context = self.likeness_.window if self.context is None else min(self.context, self.likeness_.window)
-        after = max(self._window() - 1, context)
-        return FeedbackStage(self.likeness_, feedback, before=self.delay, after=after)
 
     def _window(self) -> int:
         """Return the rows that are scored together."""

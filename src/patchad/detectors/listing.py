@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patchad.alarms.feedback import Judgement, Marks
+from patchad.alarms.feedback import FeedbackStage, Judgement, Marks
 from patchad.data.series import Matched, Prepared
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray, Table
@@ -46,13 +46,21 @@ def list_events(
     return stage.events, np.concatenate(alarms)
 
 
+def feedback_stage(detector: Detector, feedback: Sequence[Judgement]) -> FeedbackStage:
+    """Return the stage that compares the rows of one new segment with what was judged."""
+    likeness = detector.likeness_
+    context = likeness.window if detector.context is None else min(detector.context, likeness.window)
+    after = max(detector._window() - 1, context)
+    return FeedbackStage(likeness, feedback, before=detector.delay, after=after)
+
+
 def _marks(
     detector: Detector, prepared: Prepared, scored: Scored, levels: FloatArray, feedback: Sequence[Judgement]
 ) -> Marks:
     """Compare the rows of a table with what was judged."""
     marks = Marks.none(prepared.length)
     for series, rows in zip(prepared.segments, prepared.rows, strict=True):
-        stage = detector._feedback_stage(feedback)
+        stage = feedback_stage(detector, feedback)
         strange = detector.alarm_rules_.strangeness(scored[rows], levels[rows])
         found = Marks.join([stage.push(series.values, strange), stage.flush()])
         marks.accepted[rows], marks.confirmed[rows] = found.accepted, found.confirmed
