@@ -248,7 +248,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             raise
 
     def accept(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
-        """Take rows `start` to `stop` of X, or of each of a list, as normal: rows like them are no events from now on."""
+        """Take rows `start` to `stop` of X, or of each of a list, as normal: from now on none like them is an event."""
         return judge(self, X, accepted=True, start=start, stop=stop)
 
     def confirm(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
