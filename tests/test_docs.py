@@ -50,6 +50,15 @@ def test_the_example_of_the_inputs_page(capsys):
         assert printed
 
 
+def test_the_example_of_the_scan_page(capsys):
+    (code,) = python_blocks(ROOT / "docs" / "scan.md")
+    exec(code, {})
+    start, stop, channel = capsys.readouterr().out.split()
+    assert abs(int(start) - 2000) <= 3
+    assert abs(int(stop) - 2030) <= 3
+    assert channel == "channel_1"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from patchad.detectors.base import Detector
     from patchad.detectors.patchad import PatchAD
     from patchad.detectors.registry import DETECTORS, load, make
+    from patchad.detectors.scan import scan
     from patchad.errors import (
         InputError,
         MetricError,
@@ -35,6 +36,7 @@ _HOMES = {
     "UnsupportedError": "errors",
     "load": "detectors.registry",
     "make": "detectors.registry",
+    "scan": "detectors.scan",
 }
 _SUBMODULES = ("datasets", "metrics", "thresholds")
 
@@ -53,6 +55,7 @@ __all__ = [
     "UnsupportedError",
     "load",
     "make",
+    "scan",
 ]
 __version__ = "0.1.0"
 

@@ -190,3 +190,26 @@ def test_the_excess_is_how_many_times_the_limit_was_reached():
     missing, stuck = find(values)
     assert missing.excess == pytest.approx(300 / MORE_ROWS)
     assert stuck.excess == pytest.approx(299 / (LONGER + MORE_ROWS - 1))
+
+
+def test_a_few_long_runs_of_train_are_faults_and_set_no_limit():
+    values = noise(4000)
+    clean = SensorRules.fit([values])
+    values[100:200, 0] = 0.3
+    values[1000:1150, 1] = np.nan
+    values[3000:3100, 1] = np.nan
+    rules = SensorRules.fit([values])
+    assert rules.freeze.tolist() == clean.freeze.tolist()
+    assert rules.silence.tolist() == clean.silence.tolist()
+    assert {(one.kind, one.start) for one in find(values, rules)} == {
+        ("stuck", 100),
+        ("missing", 1000),
+        ("missing", 3000),
+    }
+
+
+def test_a_channel_that_often_rests_may_rest():
+    values = noise(4000)
+    for start in range(0, 4000, 400):
+        values[start : start + 60 + start // 100, 0] = start
+    assert SensorRules.fit([values]).freeze[0] == LONGER * 96 + MORE_ROWS

@@ -19,6 +19,8 @@ LONGER = 2.0
 MORE_ROWS = 30
 MAX_FREEZE = 0.05
 """Share of train for which a channel may rest in one piece; one that rests longer has no rule for being stuck."""
+MAX_FAULTS = 3
+"""Runs of train, the longest, that may be faults: they break the rule that is learned from the others."""
 MIN_VALUES = 10
 """Different values that a channel needs in train for such a rule: a switch may rest for ever."""
 BLOCK_ROWS = 8192
@@ -54,8 +56,8 @@ class SensorRules:
         limits = []
         for channel in range(series[0].shape[1]):
             parts = [values[:, channel] for values in series]
-            still = max(_longest(~_changes(part) & ~np.isnan(part)) + 1 for part in parts)
-            silent = max(_longest(np.isnan(part)) for part in parts)
+            still = _longest_normal([~_changes(part) & ~np.isnan(part) for part in parts]) + 1
+            silent = _longest_normal([np.isnan(part) for part in parts])
             known = np.concatenate([part[~np.isnan(part)] for part in parts])
             low, high, _ = channel_range([known]) if len(known) else (0.0, 0.0, False)
             margin = RANGE_MARGIN * (high - low) if high > low else never  # a channel that never moved has no range
@@ -282,7 +284,12 @@ def _changes(column: FloatArray) -> BoolArray:
     return np.asarray(np.concatenate([[True], np.diff(column) != 0]))
 
 
-def _longest(mask: BoolArray) -> int:
-    """Return the length of the longest run of True."""
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
-    return int((edges[1::2] - edges[::2]).max(initial=0))
+def _longest_normal(masks: Sequence[BoolArray]) -> int:
+    """Return the length of the longest run of True, without a few that break the rule learned from all others."""
+    edges = [np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)) for mask in masks]
+    lengths = np.sort(np.concatenate([edge[1::2] - edge[::2] for edge in edges]))[::-1].tolist()
+    lengths += [0] * (MAX_FAULTS + 1)
+    if lengths[0] > MAX_FREEZE * sum(map(len, masks)):
+        return int(lengths[0])
+    faults = [n for n in range(MAX_FAULTS) if lengths[n] > LONGER * lengths[n + 1] + MORE_ROWS]
+    return int(lengths[faults[-1] + 1] if faults else lengths[0])

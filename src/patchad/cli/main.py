@@ -21,6 +21,7 @@ from patchad import __version__
 from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
+from patchad.cli import scan as scan_cli
 from patchad.cli.output import blamed, events_json, print_events, scores_csv
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
@@ -197,6 +198,9 @@ def detect(
     _notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
     if fail_on_event and total:
         raise typer.Exit(1)
+
+
+app.command()(scan_cli.scan)
 
 
 @app.command()

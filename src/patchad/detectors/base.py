@@ -26,8 +26,9 @@ from patchad.data.series import Matched, Prepared, Series, match_channels, obser
 from patchad.data.stages import Scored, Stage
 from patchad.data.switches import SWITCH_RANGE, Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
+from patchad.detectors.cleaning import check_contamination, clean_train
 from patchad.detectors.judging import judge, retract
-from patchad.detectors.listing import Read, list_events
+from patchad.detectors.listing import Read, list_events, shares_of
 from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
 from patchad.errors import InputError, listed
@@ -71,6 +72,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     calibration
         Share of train, in blocks spread over it, held out for the threshold and whatever else must not see what it
         learned from.
+    contamination
+        Share of the rows of train that are known to be faulty: the strangest are left out. None: not known, and only
+        those that are clearly foreign to the rest are; 0: all are normal.
     random_state
         Seed; the same seed on the same machine gives the same scores.
     """
@@ -93,6 +97,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     missing: Missing = "interpolate"
     max_gap: float = 10
     calibration: float = 0.2
+    contamination: float | None = None
     random_state: int | np.random.RandomState | None = 0
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
@@ -167,18 +172,19 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         medians = of_each(tables, lambda _, v: observed_medians(v, self.channels_), values)
         self.initial_ = np.median(medians, axis=0)
         prepared = of_each(tables, self._prepare, values)
-        segments = [segment for p in prepared for segment in p.segments]
+        cleaned = clean_train(prepared, values, contamination=self.contamination, window=max(self._window(), MIN_ROWS))
+        segments = cleaned.segments
         rows = max(len(segment) for segment in segments)
         if rows < MIN_ROWS:
             raise InputError(
                 f"train has {rows} rows in one piece (n_samples = {rows}), at least {MIN_ROWS} are needed; "
                 "pass more rows, or raise max_gap if gaps cut them"
             )
-        self.fit_notes_: tuple[str, ...] = (*notes, *(note for p in prepared for note in p.notes))
+        self.fit_notes_: tuple[str, ...] = (*notes, *(note for p in prepared for note in p.notes), *cleaned.notes)
         share = self._plan([len(segment) for segment in segments])
         blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
         self._fit(segments, blocks)
-        self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], values)
+        self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], cleaned.values)
         self.likeness_ = Likeness.fit(segments, blocks, self._window())
         self.feedback_: tuple[Judgement, ...] = ()
         self.set_threshold(self.threshold)
@@ -271,6 +277,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"calibration={self.calibration} is out of range; it is a share of train from 0 to under 1"
             )
+        check_contamination(self.contamination)
 
     def _learn_channels(self, table: Table) -> None:
         width = table.values.shape[1]
@@ -344,7 +351,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
                 unadapted[where] = part.scores if part.unadapted is None else part.unadapted
                 if part.attribution is not None:
                     part.attribution[:, [self.channels_.index(name) for name in absent]] = 0.0
-                    shares[where] = _shares(part.attribution)
+                    shares[where] = shares_of(part.attribution)
                 done += len(part)
         return Scored(scores, shares, local if self._is_sharpened() else None, unadapted)
 
@@ -441,10 +448,3 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _shares(attribution: FloatArray) -> FloatArray:
-    """Divide each row of `(time, channel)` attribution by its sum, in place."""
-    total = attribution.sum(axis=1, keepdims=True)
-    np.divide(attribution, total, out=attribution, where=total > 0)
-    return attribution

@@ -65,3 +65,10 @@ def _marks(
         found = Marks.join([stage.push(series.values, strange), stage.flush()])
         marks.accepted[rows], marks.confirmed[rows] = found.accepted, found.confirmed
     return marks
+
+
+def shares_of(attribution: FloatArray) -> FloatArray:
+    """Divide each row of `(time, channel)` attribution by its sum, in place."""
+    total = attribution.sum(axis=1, keepdims=True)
+    np.divide(attribution, total, out=attribution, where=total > 0)
+    return attribution

@@ -110,6 +110,9 @@ class PatchAD(NeuralDetector):
         Of Adam.
     calibration
         Share of train, in blocks spread over it, held out for early stopping, scales and thresholds.
+    contamination
+        Share of the rows of train that are known to be faulty: the strangest are left out. None: not known, and only
+        those that are clearly foreign to the rest are; 0: all are normal.
     device
         `auto`, `cpu`, `cuda`, ...
     random_state
@@ -181,6 +184,7 @@ class PatchAD(NeuralDetector):
             "max_steps": None,
             "stride": 1,
             "calibration": 0.0,
+            "contamination": 0.0,
             "objective": "adversarial",
             "score": "discrepancy",
             "memory": 0,

@@ -136,6 +136,25 @@ class Detection:
             write_whole({Path(path): text.encode()})
         return text
 
+    def severe(self, least: float) -> Detection:
+        """Return the same with the events of this severity and more; rows of no other event alarm.
+
+        Examples
+        --------
+        >>> events = (Event(0, 1, 0, 2.0, 10.0, ()), Event(5, 6, 5, 9.0, 80.0, ()))
+        >>> alarms = np.array([True, False, False, False, False, True])
+        >>> found = Detection(np.zeros(6), np.ones(6), alarms, events, (), None, np.zeros((6, 0))).severe(50)
+        >>> len(found.events), np.flatnonzero(found.alarms).tolist()
+        (1, [5])
+        """
+        kept = [number for number, event in enumerate(self.events) if event.severity >= least]
+        inside = np.zeros(len(self.alarms), dtype=bool)
+        for number in kept:
+            inside[self.events[number].start : self.events[number].stop] = True
+        expected = tuple(replace(one, event=kept.index(one.event)) for one in self.expected if one.event in kept)
+        events = tuple(self.events[number] for number in kept)
+        return replace(self, events=events, alarms=self.alarms & inside, expected=expected)
+
     def report(self, path: str | Path, labels: ArrayLike | None = None) -> Path:
         """Write a self-contained HTML page for people.
 

@@ -1,0 +1,187 @@
+"""Screening: rows of train that are far from all the rest of it, and so are faults rather than normal.
+
+Each channel is looked at by itself. Its short subsequences are compared with those of other parts of train: what
+happened once has no neighbour there. How far normal subsequences are from their neighbours is learned from train as
+well, from its less strange half; what is many times further is foreign. Clean train has no such rows, and stays as it
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchad.data.table import BoolArray, FloatArray
+
+LENGTH = 16
+"""Rows of a subsequence."""
+PARTS = 10
+"""Parts of train: neighbours are looked for in all but a subsequence's own part and the two beside it."""
+NEIGHBOUR = 2
+"""Parts in which there has to be a neighbour: what happened twice may still be a fault."""
+TAIL = 0.9
+"""Share of the subsequences that make no tail."""
+FOREIGN = 25.0
+"""Excess over the start of the tail, in usual excesses, from which on a cluster is foreign. Normal rows of 60 generated
+processes stay under it, and so does the train of 137 of 141 real series; most plain faults give 40 and more."""
+FURTHER = 1.5
+"""Distance, in distances of the start of the tail, that a foreign cluster has at least."""
+GLITCH = 10.0
+"""Distance of a value outside the range of all but 0.2 % of a channel, in ranges, from which on it is foreign."""
+EDGE = 0.1
+"""Height of a row over the start of the tail, as a share of the cluster's, from which on it is part of the fault."""
+MIN_CLUSTERS = 16
+"""Clusters below which nothing is known of the tail."""
+MIN_VALUES = 10
+"""Different values that a channel needs: a switch that moves once is no fault."""
+MOST = 0.15
+"""Share of train that can be foreign; what takes up more of it is normal."""
+REFERENCES, COMPARISONS = 4_000, 5e8
+"""Most subsequences that all others are compared with, and most comparisons in all."""
+MOST_REFERENCES = 100_000
+"""Most subsequences that those that look foreign are compared with."""
+
+
+def foreign_rows(
+    segments: Sequence[FloatArray], share: float | None = None, known: Sequence[BoolArray] = ()
+) -> list[BoolArray]:
+    """Mark the rows of train that are foreign to it.
+
+    Parameters
+    ----------
+    segments
+        `(time, channel)` each, finite.
+    share
+        Share of the rows to mark, the strangest, with all rows of their clusters; None: those that are clearly
+        foreign, often none.
+    known
+        `(time,)` for each segment: rows that are known to be foreign, and count for the share.
+
+    Returns
+    -------
+    `(time,)` for each segment.
+
+    Examples
+    --------
+    >>> rows = np.sin(np.arange(3000) / 5)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(3000, 1))
+    >>> int(foreign_rows([rows])[0].sum())
+    0
+    >>> rows[1000:1030] += 2
+    >>> np.flatnonzero(foreign_rows([rows])[0])[[0, -1]].tolist()
+    [1000, 1029]
+    """
+    rows = sum(map(len, segments))
+    strange = np.zeros(rows)
+    """In cuts of the channel that finds a row strangest: over 1 is foreign."""
+    layout = _Layout.of(segments)
+    if layout is not None:
+        for channel in range(segments[0].shape[1]):
+            column = np.concatenate([values[:, channel] for values in segments]).astype(np.float64)
+            strange = np.maximum(strange, _strangeness(column, layout))
+    if known:
+        strange[np.concatenate(known)] = np.inf
+    if share is not None:
+        marked = (strange >= np.quantile(strange, 1 - share, method="higher")) & (strange > 0)
+    else:
+        marked = strange > 1
+        marked &= marked.mean() <= MOST
+    return np.split(marked, np.cumsum([len(values) for values in segments])[:-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """Which subsequences of train, all segments one after the other, are compared with which."""
+
+    rows: int
+    every: NDArray[np.intp]
+    """First rows of all subsequences."""
+    starts: NDArray[np.intp]
+    """(subsequence,), first rows of those that are judged."""
+    references: NDArray[np.intp]
+    """First rows of those that they are compared with."""
+
+    @classmethod
+    def of(cls, segments: Sequence[FloatArray]) -> _Layout | None:
+        offsets = np.cumsum([0, *(len(values) for values in segments)]).tolist()
+        every = np.concatenate([np.arange(a, b - LENGTH + 1) for a, b in pairwise(offsets)])
+        if len(every) < 2 * PARTS * LENGTH:
+            return None
+        starts = every[:: int(np.clip(len(every) // 8_000, 1, LENGTH // 2))]
+        most = COMPARISONS / (len(starts) * segments[0].shape[1])
+        return cls(offsets[-1], every, starts, _evenly(every, int(np.clip(most, 200, REFERENCES))))
+
+    def distances(self, column: FloatArray, starts: NDArray[np.intp], references: NDArray[np.intp]) -> FloatArray:
+        """Return the distance of each subsequence to its neighbour, as the root of the mean square of a row."""
+        cut = np.lib.stride_tricks.sliding_window_view(column.astype(np.float32), LENGTH)
+        known = cut[references]
+        squares = np.square(known).sum(axis=1)
+        parts, first = np.unique(references * PARTS // self.rows, return_index=True)
+        found = []
+        for some in np.array_split(starts, len(starts) * len(references) // 4_000_000 + 1):
+            own = cut[some]
+            between = np.square(own).sum(axis=1)[:, None] + squares - 2 * own @ known.T
+            by_part = np.minimum.reduceat(between, first, axis=1)
+            by_part[np.abs((some * PARTS // self.rows)[:, None] - parts) <= 1] = np.inf
+            found.append(np.sort(by_part, axis=1)[:, :NEIGHBOUR].max(axis=1))
+        nearest = np.concatenate(found)
+        nearest[np.isinf(nearest)] = 0.0  # no part is far enough to say anything
+        return np.asarray(np.sqrt(np.maximum(nearest, 0) / LENGTH))
+
+    def clusters(self, over: BoolArray) -> list[NDArray[np.intp]]:
+        """Return the numbers of these subsequences, in clusters that are more than a length apart."""
+        found = np.flatnonzero(over)
+        return np.split(found, np.flatnonzero(np.diff(self.starts[found]) > LENGTH) + 1) if len(found) else []
+
+    def local(self, distances: FloatArray) -> FloatArray:
+        """Return for each row the least distance of the subsequences that cover it; 0 where none does."""
+        least = np.full(self.rows, np.inf)
+        for step in range(LENGTH):
+            least[self.starts + step] = np.minimum(least[self.starts + step], distances)
+        return np.where(np.isfinite(least), least, 0.0)
+
+
+def _strangeness(column: FloatArray, layout: _Layout) -> FloatArray:
+    """Return how strange each row of a channel is, 0 where nothing is known; over 1 is foreign."""
+    strange = np.zeros(layout.rows)
+    lowest, low, middle, high, highest = np.quantile(column, [0.001, 0.05, 0.5, 0.95, 0.999])
+    if highest > lowest:
+        strange = np.maximum(np.maximum(lowest - column, column - highest) / (GLITCH * (highest - lowest)), 0)
+    spread = (high - low) or float(column.std())
+    if spread == 0 or len(np.unique(column)) < MIN_VALUES:
+        return strange
+    scaled = np.clip((column - middle) / spread, -1e3, 1e3)
+    distances = layout.distances(scaled, layout.starts, layout.references)
+    start = float(np.quantile(distances, TAIL))
+    clusters = layout.clusters(distances > start)
+    if len(clusters) < MIN_CLUSTERS or start <= 0:
+        return strange
+    cut = max(
+        start + FOREIGN * _usual_excess(np.array([distances[c].max() for c in clusters]) - start), FURTHER * start
+    )
+    # A neighbour between two references has been missed: those that matter are compared with all there are.
+    suspects = np.concatenate([np.empty(0, np.intp), *(c for c in clusters if distances[c].max() > cut)])
+    distances[suspects] = layout.distances(scaled, layout.starts[suspects], _evenly(layout.every, MOST_REFERENCES))
+    local = layout.local(distances)
+    for cluster in clusters:
+        # Neighbours of a fault are strange only by what they have of it: its own rows are strange in every subsequence.
+        hull = slice(layout.starts[cluster[0]], layout.starts[cluster[-1]] + LENGTH)
+        peak = layout.starts[cluster[distances[cluster].argmax()]] - hull.start
+        own = local[hull] > start + EDGE * (local[hull].max() - start)
+        own[peak : peak + LENGTH] |= not own.any()
+        strange[hull] = np.maximum(strange[hull], np.where(own, distances[cluster].max() / cut, 0))
+    return strange
+
+
+def _evenly(numbers: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), most)).astype(np.intp)]
+
+
+def _usual_excess(excess: FloatArray) -> float:
+    """Return the mean of an exponential distribution, estimated from its lower half: the upper one may be foreign."""
+    ordered = np.sort(excess)
+    half = len(ordered) // 2
+    return float((ordered[:half].sum() + (len(ordered) - half) * ordered[half - 1]) / half)

@@ -1,0 +1,162 @@
+"""Scan: the events of a series of which nothing is known to be normal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from patchad.alarms.sensors import SensorRules
+from patchad.data.series import Prepared, Series
+from patchad.data.stages import Scored
+from patchad.data.switches import Switches
+from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
+from patchad.detectors.base import MIN_ROWS, Detector
+from patchad.detectors.listing import Read, list_events
+from patchad.detectors.patchad import PatchAD
+from patchad.errors import InputError
+from patchad.results.detection import Detection
+from patchad.results.expectations import expectations
+
+GUARD_SHARE = 0.25
+"""Most rows between a fold and the rows learned from, as a share of the fold."""
+
+
+def scan(X: Any, detector: Detector | None = None, *, folds: int = 3) -> Any:
+    """Find the strangest events of a series of which nothing is known to be normal.
+
+    The series is cut into folds. Each is judged by a detector that learned from the others, a window away from it, so
+    no row is judged by what learned from it. Scores are brought to one scale: 0 is the median held-out score of the
+    detector, 1 its level.
+
+    Parameters
+    ----------
+    X
+        One series, or a list of series, each of which is judged by itself.
+    detector
+        What to fit; it is not changed. By default `PatchAD()`.
+    folds
+        Folds, 2 or more; a short series has fewer.
+
+    Returns
+    -------
+    A `Detection`, or a list of them for a list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from patchad import make, scan
+    >>> rows = np.sin(np.arange(3000) / 5)[:, None] + 0.1 * np.random.default_rng(0).normal(size=(3000, 2))
+    >>> rows[2000:2030, 1] += 2
+    >>> worst = max(scan(rows, make("sub_knn", window=30)).events, key=lambda event: event.severity)
+    >>> worst.start, worst.channels[0][0]
+    (2000, 'channel_1')
+    """
+    if folds < 2:
+        raise InputError(f"folds={folds} is too small; at least 2 are needed, so that each is judged by another")
+    if is_list_of_series(X):
+        return [scan(item, detector, folds=folds) for item in X]
+    raw = to_table(X)
+    switches, notes = Switches.learn([raw])  # of the whole: a state that a fold never had is no other channel
+    table = switches.encode(raw)
+    template = PatchAD() if detector is None else detector
+    judges = [_judge(template, table, rows) for rows in _cut(len(table.values), folds)]
+    return _detection(table, judges, notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judge:
+    """A detector, and the rows that it judges because it did not learn from them."""
+
+    rows: slice
+    detector: Detector
+    scored: Scored
+    """Of its rows: scores in levels over normal, local scores in edges over normal."""
+
+
+def _cut(length: int, folds: int) -> list[slice]:
+    """Cut a series into folds; as many as leave enough rows beside each, and 2 at least."""
+    folds = max(min(folds, length // (3 * MIN_ROWS)), 2)
+    edges = np.linspace(0, length, folds + 1).round().astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def _judge(template: Detector, table: Table, rows: slice) -> _Judge:
+    """Fit on what lies around a fold, and score the fold."""
+    detector: Detector = clone(template)
+    length = len(table.values)
+    guard = min(detector._window(), round(GUARD_SHARE * (rows.stop - rows.start)))
+    around = [slice(0, max(rows.start - guard, 0)), slice(min(rows.stop + guard, length), length)]
+    known = [table.take(part) for part in around if part.stop - part.start >= MIN_ROWS]
+    if not known:
+        raise InputError(
+            f"the series has {length} rows, too few to judge one part by another; at least {3 * MIN_ROWS} are needed"
+        )
+    detector.fit(known)
+    # Rows before the fold say what was usual there; their own scores are not used.
+    first = 0 if detector.context is None else max(rows.start - detector.context, 0)
+    last = min(rows.stop + detector.delay, length)
+    _, prepared, matched = detector._read(table.take(slice(first, last)))
+    scored = detector._score_all(prepared, explain=True, absent=matched.absent)
+    own = _in_levels(detector, scored)[slice(rows.start - first, rows.stop - first)]
+    return _Judge(rows, detector, own)
+
+
+def _in_levels(detector: Detector, scored: Scored) -> Scored:
+    """Bring scores to the scale that all folds share: 0 is normal, 1 the level; for local scores, an edge."""
+    base, edge = detector.alarm_rules_.base, detector.alarm_rules_.edge
+    least = 1e-9 * max(abs(base), 1.0)  # a constant series has no spread
+    high = np.maximum(detector.threshold_.levels(scored.scores) - base, least)
+    local = None if scored.local is None else (scored.local - base) / max(edge - base, least)
+    unadapted = None if scored.unadapted is None else (scored.unadapted - base) / high
+    return Scored((scored.scores - base) / high, scored.attribution, local, unadapted)
+
+
+def _detection(table: Table, judges: Sequence[_Judge], notes: Sequence[str]) -> Detection:
+    """Find the events of all folds together."""
+    last = judges[-1].detector
+    _, prepared, matched = last._read(table)
+    scored = Scored.join([judge.scored for judge in judges])
+    sensors = _narrowest([judge.detector.alarm_rules_.sensors for judge in judges])
+    last.alarm_rules_ = replace(last.alarm_rules_, base=0.0, edge=1.0, sensors=sensors)  # of the scale of all folds
+    levels = np.ones(len(table.values))
+    events, alarms = list_events(last, Read(table, prepared, matched), scored, levels, ())
+    expected = expectations(partial(_expected_rows, judges, prepared), prepared, events)
+    fitted = [f"in fold {n}: {note}" for n, judge in enumerate(judges, start=1) for note in judge.detector.fit_notes_]
+    return Detection(
+        scores=scored.scores,
+        levels=levels,
+        alarms=alarms,
+        events=tuple(event.in_zone(table.zone) for event in events),
+        channels=last.channels_,
+        index=table.times,
+        contributions=np.asarray(scored.attribution),
+        notes=(*notes, *prepared.notes, *fitted),
+        observed=table if last.named_ else replace(table, channels=None),
+        expected=expected,
+    )
+
+
+def _narrowest(rules: Sequence[SensorRules]) -> SensorRules:
+    """Return the limits that are narrowest in any fold: those of a fold that did not see a fault."""
+    return SensorRules(
+        freeze=np.min([one.freeze for one in rules], axis=0),
+        silence=np.min([one.silence for one in rules], axis=0),
+        low=np.max([one.low for one in rules], axis=0),
+        high=np.min([one.high for one in rules], axis=0),
+    )
+
+
+def _expected_rows(
+    judges: Sequence[_Judge], prepared: Prepared, series: Series, rows: slice
+) -> tuple[FloatArray, FloatArray] | None:
+    """Ask the detector that judges these rows of a segment what it expected there."""
+    numbers = next(own for segment, own in zip(prepared.segments, prepared.rows, strict=True) if segment is series)
+    middle = int(numbers[(rows.start + rows.stop - 1) // 2])
+    judge = next(judge for judge in judges if judge.rows.start <= middle < judge.rows.stop)
+    return judge.detector._expected_rows(series, rows)
