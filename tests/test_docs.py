@@ -59,6 +59,12 @@ def test_the_example_of_the_scan_page(capsys):
     assert channel == "channel_1"
 
 
+def test_the_example_of_the_operators_page(capsys):
+    (code,) = python_blocks(ROOT / "docs" / "operators.md")
+    exec(code, {})
+    assert capsys.readouterr().out.splitlines() == ["['heat', 'flow']", "['flow']", "['heat']", "heat"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchad.alarms.events import Shape
+from patchad.alarms.knowledge import Knowledge
 from patchad.alarms.listing import AlarmStage
 from patchad.alarms.rules import AlarmRules
 from patchad.alarms.sensors import SensorRules
+from patchad.alarms.usual import Usual
 from patchad.data.stages import Scored
 
 LEVEL = 2.0
 TRAIN = np.random.default_rng(0).standard_normal((2000, 2))
-RULES = AlarmRules(0.0, 1.0, SensorRules.fit([TRAIN]))
+RULES = AlarmRules(0.0, 1.0, SensorRules.fit([TRAIN]), Usual.fit([TRAIN]))
 
 
 def stirred(seed: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -37,25 +39,40 @@ def stirred(seed: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     return values, scores, rng.random(length) < 0.05, np.sort(rng.integers(0, length, rng.integers(0, 3)))
 
 
-def listed(seed: int, length: int, bounds, *, window: int, delay: int = 0):
+def quieted(rng: np.random.Generator, length: int) -> tuple[Knowledge, np.ndarray]:
+    """Draw what an operator knows, and some periods, of which a few are of one channel."""
+    quiet = np.zeros((length, 2), dtype=bool)
+    for _ in range(rng.integers(0, 4)):
+        start, channel = rng.integers(0, length), rng.choice([0, 1, 2])
+        quiet[start : start + rng.integers(1, 200), slice(None) if channel == 2 else channel] = True
+    known = {"direction": str(rng.choice(["both", "up", "down"])), "min_change": float(rng.choice([0.0, 5.0]))}
+    return Knowledge.of(("a", "b"), ignore=("a",) if rng.random() < 0.3 else (), **known), quiet
+
+
+def listed(seed: int, length: int, bounds, *, window: int, delay: int = 0, knows: bool = False):
     """Push rows in parts, the scores some rows behind the values; return alarms, events and the most rows waiting."""
     values, scores, muted, ends = stirred(seed, length)
     rng = np.random.default_rng(seed)
-    shape = Shape(merge_gap=int(rng.choice([0, 5, 20])), min_duration=int(rng.choice([1, 5])), window=window)
-    stage = AlarmStage(RULES, shape, ("a", "b"))
+    shape = Shape(
+        merge_gap=int(rng.choice([0, 5, 20])), min_duration=int(rng.choice([1, 5])), window=window, after=window - 1
+    )
+    knowledge, quiet = quieted(rng, length) if knows else (None, None)
+    shares = rng.random((length, 2)) if knows else None
+    stage = AlarmStage(RULES, shape, ("a", "b"), knowledge=knowledge)
     times = np.arange(length).astype("datetime64[m]")
     alarms, scored, most = [], 0, 0
 
     def score(stop: int) -> None:
         nonlocal scored
         for a, b in pairwise([scored, *(end for end in ends if scored < end < stop), stop]):
-            alarms.append(stage.push(Scored(scores[a:b]), np.full(b - a, LEVEL), muted[a:b]))
+            scored_rows = Scored(scores[a:b], None if shares is None else shares[a:b])
+            alarms.append(stage.push(scored_rows, np.full(b - a, LEVEL), muted[a:b]))
             if b in ends:
                 alarms.append(stage.end_segment())
         scored = max(scored, stop)
 
     for a, b in pairwise([0, *bounds, length]):
-        stage.observe(values[a:b], times[a:b])
+        stage.observe(values[a:b], times[a:b], None if quiet is None else quiet[a:b])
         score(max(b - delay, scored))
         most = max(most, scored - sum(map(len, alarms)))
     score(length)
@@ -69,27 +86,29 @@ def listed(seed: int, length: int, bounds, *, window: int, delay: int = 0):
     st.lists(st.integers(0, 900), max_size=8).map(sorted),
     st.sampled_from([1, 12]),
     st.sampled_from([0, 7]),
+    st.booleans(),
 )
-def test_rows_pushed_in_any_parts_give_the_same_alarms_and_events(seed, bounds, window, delay):
-    alarms, events, _ = listed(seed, 900, [], window=window)
-    parted, same, _ = listed(seed, 900, bounds, window=window, delay=delay)
+def test_rows_pushed_in_any_parts_give_the_same_alarms_and_events(seed, bounds, window, delay, knows):
+    alarms, events, _ = listed(seed, 900, [], window=window, knows=knows)
+    parted, same, _ = listed(seed, 900, bounds, window=window, delay=delay, knows=knows)
     np.testing.assert_array_equal(parted, alarms)
     assert same == events
     assert all(event.state == "closed" for event in events)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_one_row_at_a_time(seed):
-    alarms, events, _ = listed(seed, 700, [], window=12)
-    single, same, most = listed(seed, 700, range(1, 700), window=12, delay=3)
+@pytest.mark.parametrize("knows", [False, True])
+def test_one_row_at_a_time(seed, knows):
+    alarms, events, _ = listed(seed, 700, [], window=12, knows=knows)
+    single, same, most = listed(seed, 700, range(1, 700), window=12, delay=3, knows=knows)
     np.testing.assert_array_equal(single, alarms)
     assert same == events
     assert most < 300, "the rows that wait are bounded"
 
 
 def test_alarms_are_the_rows_inside_events():
-    for seed in range(30):
-        alarms, events, _ = listed(seed, 900, [], window=1)
+    for seed in range(60):
+        alarms, events, _ = listed(seed, 900, [], window=1, knows=seed >= 30)
         inside = np.zeros(900, dtype=bool)
         for event in events:
             assert event.start <= event.peak < event.stop

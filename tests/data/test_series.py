@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchad.data.preparing import Preparer
-from patchad.data.series import match_channels, observed_medians, prepare
+from patchad.data.series import check_observed, match_channels, prepare
 from patchad.data.table import Table
 from patchad.errors import InputError
 
@@ -230,6 +230,6 @@ def test_an_hour_back_without_a_zone_looks_like_the_end_of_daylight_saving_time(
 @pytest.mark.parametrize("value", [1.7e308, -1e301])
 def test_values_that_overflow_in_sums_are_refused(value):
     values = np.array([[1.0, 2.0], [3.0, value]])
-    for check in (lambda: prepare(values, ("a", "b")), lambda: observed_medians(values, ("a", "b"))):
+    for check in (lambda: prepare(values, ("a", "b")), lambda: check_observed(values, ("a", "b"))):
         with pytest.raises(InputError, match=r"too large to compute with, in row 1, channel 'b'"):
             check()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from tests.conftest import small, waves
 
-from patchad import InputError, load
+from patchad import InputError, load, make
+from patchad.data.periods import exclude_periods
 
 
 def plant(rows: int, seed: int = 0) -> pd.DataFrame:
@@ -83,3 +86,62 @@ def test_text_alone_is_enough_and_too_many_states_alone_are_not():
     assert small(max_steps=3).fit(only).detect(only).channels[0] == "valve"
     with pytest.raises(InputError, match="the columns 'comment' are text of too many states"):
         small().fit(plant(200)[["comment"]])
+
+
+# -- what the operator knows of them ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["mode", "valve"])
+def test_a_column_of_states_can_be_ignored_after_the_fit(detector, column):
+    data = plant(200, seed=1)
+    data.loc[100:104, column] = "FAULT"
+    found = copy.copy(detector).set_params(ignore=(column,)).detect(data)
+    own = [i for i, name in enumerate(found.channels) if name.partition("=")[0] == column]
+    assert not found.contributions[:, own].any()
+    assert not any(event.start <= 102 < event.stop for event in found.events)
+    assert any(note.startswith(f"ignored as asked: '{column}") for note in found.notes)
+
+
+def test_a_column_that_is_ignored_in_the_fit_is_left_out_whatever_it_holds():
+    data = plant(200)
+    data["remark"] = ["7", *["some text"] * 199]
+    known = make("pca", ignore=("mode", "remark", "comment"))
+    for train in (data, exclude_periods(data.drop(columns="remark").assign(remark="text"), [(0, 0)])):
+        one = copy.copy(known).fit(train)
+        assert one.channels_ == ("flow", "heat", "valve", "site")
+        assert set(one.fit_columns_) == {*one.channels_, "mode", "remark", "comment"}
+        assert one.fit_notes_ == ("left out as asked: 'mode', 'remark', 'comment'",)
+        assert not [note for note in one.detect(data).notes if "were not in the fit" in note]
+
+
+def test_one_state_can_be_ignored():
+    detector = make("pca", ignore=("mode=hand",)).fit(plant(200))
+    assert detector.channels_ == ("flow", "heat", "valve", "mode=auto", "mode=test", "site")
+    assert detector.detect(plant(100)).channels == detector.channels_
+
+
+def test_what_is_said_of_all_channels_does_not_concern_switches(detector):
+    data = plant(200, seed=1)
+    data.loc[100:104, "site"] = "FAULT"
+    known = copy.copy(detector).set_params(direction="down", min_change=50.0)
+    assert any(event.start <= 102 < event.stop for event in known.detect(data).events)
+    known.set_params(direction={"site": "down"}, min_change={"site": 50.0}).set_threshold(1e9)
+    assert known.detect(data).events == ()
+
+
+def test_a_period_of_a_column_is_one_of_its_switches(detector):
+    data = plant(200, seed=1)
+    data.loc[100:104, "mode"] = "FAULT"
+    numb = copy.copy(detector).set_threshold(1e9)
+    assert [event.kind for event in numb.detect(data).events] == ["range"]
+    assert numb.detect(data, quiet=[(90, 110, "mode")]).events == ()
+    assert len(numb.detect(data, quiet=[(90, 110, "valve")]).events) == 1
+
+
+def test_periods_are_excluded_from_columns_of_text():
+    first, second = exclude_periods(plant(100), [(40, 60), (0, 10, "valve")])
+    assert [len(part.texts["mode"].codes) for part in (first, second)] == [40, 40]
+    assert (first.texts["valve"].codes < 0).tolist() == [True] * 10 + [False] * 30
+    assert not np.isnan(first.values).any()
+    (left,) = exclude_periods(plant(100)[["valve"]], [(50, None)])
+    assert (left.channels, len(left.texts["valve"].codes)) == ((), 50)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchad.alarms.edges import Edges
+from patchad.alarms.knowledge import Judge
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
 
@@ -48,6 +49,9 @@ class Shape:
     """Shortest event, in rows."""
     window: int = 1
     """Rows that are scored together: a score smears as far. Shorter segments never alarm."""
+    before: int = 0
+    after: int = 0
+    """Rows by which a score reaches ahead and back."""
 
     @property
     def reach(self) -> int:
@@ -89,6 +93,8 @@ class Finding:
     """Rows over the closing level, until it is ripe."""
     ripe: bool = False
     """Whether its first row is settled and it is long enough."""
+    matters: bool = True
+    """Whether the operator wants to know of it, once it is ripe."""
     closed: bool = False
     confirmed: bool = False
     """Whether people said that rows like these are strange."""
@@ -126,6 +132,8 @@ class EventStage:
         Local score over which a row is unusual.
     shape
         How events are put together.
+    judge
+        Tells which events matter; None: all do.
 
     Examples
     --------
@@ -138,8 +146,8 @@ class EventStage:
 
     state = ("_seen", "_run", "_unusual", "_open", "_regime", "_offset", "_recent")
 
-    def __init__(self, *, base: float, edge: float, shape: Shape) -> None:
-        self._base, self._edge, self._shape = base, edge, shape
+    def __init__(self, *, base: float, edge: float, shape: Shape, judge: Judge | None = None) -> None:
+        self._base, self._edge, self._shape, self._judge = base, edge, shape, judge
         self._seen = 0
         self._run: int | None = None
         """First row of the run over the closing level that lasts until now, counted in the segment."""
@@ -310,6 +318,8 @@ class EventStage:
             if not found.edges.settled:
                 found.edges.settle(found.opened, found.over_last)
             found.ripe = True
+            if self._judge is not None:
+                found.matters = self._judge.matters(*found.rows, found.attribution, found.active, found.confirmed)
             self._ripe.append(found)
 
     def _end_run(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchad.alarms.events import EventStage, Finding, Shape
+from patchad.alarms.knowledge import Judge, Knowledge
 from patchad.alarms.repeats import Repeats
 from patchad.alarms.rules import AlarmRules, Teller
 from patchad.alarms.sensors import SensorFinding, SensorKind, SensorStage
@@ -30,6 +31,7 @@ DEAD: tuple[SensorKind, ...] = ("stuck", "missing")
 class AlarmStage:
     """Find the events of a series, and mark the rows that alarm.
 
+    What the operator does not want to know of is dropped before it can be a repeat or hide impossible values.
     Values come in by `observe`, as soon as they are measured; scores follow in the same order by `push`, with NaN where
     a row has none. `end_segment` says that the next rows do not follow the last. `push`, `end_segment` and `flush`
     return the alarms that became final, in the order of the rows.
@@ -42,6 +44,8 @@ class AlarmStage:
         Names of the channels.
     series
         Name of the series, part of the id of every event.
+    knowledge
+        What the operator knows of the channels; None: nothing.
 
     Examples
     --------
@@ -74,12 +78,25 @@ class AlarmStage:
         "_inside",
         "_times",
         "_done",
+        "_judge",
+        "_dropped",
     )
 
-    def __init__(self, rules: AlarmRules, shape: Shape, channels: tuple[str, ...], series: str = "") -> None:
+    def __init__(
+        self,
+        rules: AlarmRules,
+        shape: Shape,
+        channels: tuple[str, ...],
+        series: str = "",
+        knowledge: Knowledge | None = None,
+    ) -> None:
+        knowledge = Knowledge.of(channels) if knowledge is None else knowledge
         self._rules, self._shape = rules, shape
         self._teller = Teller(rules.base, channels, series)
-        self._sensors = SensorStage(rules.sensors)
+        self._sensors = SensorStage(knowledge.limits(rules.sensors, rules.usual.center))
+        self._judge = Judge(knowledge, rules.usual, before=shape.before, after=shape.after)
+        self._dropped: list[Finding] = []
+        """Findings that do not matter, whose rows are not final."""
         self._kept = 0
         """Rows of the segment that have a score."""
         self._held: list[tuple[NDArray[np.intp], Scored, FloatArray, BoolArray, BoolArray]] = []
@@ -107,9 +124,13 @@ class AlarmStage:
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
-    def observe(self, values: FloatArray, times: NDArray[Any] | None = None) -> None:
-        """Take the next rows as they were measured, `(time, channel)`, NaN where a value is missing."""
+    def observe(self, values: FloatArray, times: NDArray[Any] | None = None, quiet: BoolArray | None = None) -> None:
+        """Take the next rows as they were measured, `(time, channel)`, NaN where a value is missing.
+
+        `quiet` tells of which rows and channels no events are wanted.
+        """
         self._broken += self._sensors.push(values)
+        self._judge.observe(values, quiet)
         if times is not None:
             self._times = times if self._times is None else np.concatenate([self._times, times])
 
@@ -175,12 +196,13 @@ class AlarmStage:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _begin_segment(self) -> None:
-        self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape)
+        self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape, judge=self._judge)
         self._repeats = Repeats()
 
     def _search(
         self, numbers: NDArray[np.intp], rows: Scored, levels: FloatArray, muted: BoolArray, confirmed: BoolArray
     ) -> None:
+        muted = muted | self._judge.quiet.stills(numbers, rows.local, levels)
         found = self._events.push(rows, levels, muted, numbers, confirmed)
         self._waiting += [(one, self._repeats) for one in found]
         self._over[numbers - self._first] = (rows.scores > levels) & ~muted
@@ -200,6 +222,8 @@ class AlarmStage:
             self._times = None if self._times is None else self._times[kept]
             self._first = until
             self._ended = [one for one in self._ended if one[1] + self._shape.merge_gap > until]
+            self._dropped = [one for one in self._dropped if not one.closed or one.until >= until]
+            self._judge.forget(until)
         return alarms
 
     def _undecided_events(self) -> list[int]:
@@ -217,6 +241,9 @@ class AlarmStage:
             if newest + gap >= dead_from and not final:
                 break
             place += 1
+            if not found.matters:
+                self._dropped.append(found)
+                continue
             if found.confirmed:
                 self._going.append(found)
                 continue
@@ -258,16 +285,24 @@ class AlarmStage:
 
     def _list_dead(self) -> None:
         for one in self._broken:
-            if one.kind in DEAD and one.listed is not False:
+            if one.kind in DEAD and one.listed is not False and self._is_loud(one):
                 self._follow(one)
-                self._mark(self._inside, one.start, one.stop)
-                self._mark(self._alarms, one.start, one.stop)
+                self._mark(self._inside, one.first, one.stop)
+                self._mark(self._alarms, one.first, one.stop)
                 one.listed = one.listed or one.settled
-                if one.finished and one.stop <= self._next:
-                    self._done.append(self._teller.sensor_event(one, "closed"))
-                    self._ended.append((one.start, one.stop, one.cut))
-                    one.listed = False
+            if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._next:
+                self._done += [self._teller.sensor_event(one, "closed")] if one.listed else []
+                self._ended.append((one.start, one.stop, one.cut))
+                one.listed = False
         self._broken = [one for one in self._broken if one.kind not in DEAD or one.listed is not False]
+
+    def _is_loud(self, one: SensorFinding) -> bool:
+        """Return whether a broken sensor is to be told of; where it began quietly, from where it is not quiet."""
+        if one.listed:
+            return True
+        loud = self._judge.quiet.loud(one.start, one.stop, one.channels[:1])  # more may join later
+        one.quiet_until = one.quiet_until if loud is None else loud
+        return loud is not None
 
     def _list_ranges(self, until: int) -> int:
         """Decide on impossible values whose first rows are final otherwise; return the first row that waits for one."""
@@ -277,31 +312,38 @@ class AlarmStage:
             if one.kind in DEAD:
                 left.append(one)
                 continue
-            if one.listed is not None and not one.listed:
+            if (one.listed is not None and not one.listed) or not self._is_loud(one):
                 if not one.finished:
                     left.append(one)
                 continue
             if one.listed is None:
-                limit = min(one.stop, one.start + self._shape.reach)
+                limit = min(one.stop, one.first + self._shape.reach)
                 if until >= limit and (one.finished or limit < one.stop):
-                    seen = slice(max(one.start - self._first, 0), limit - self._first)
-                    one.listed = not (self._inside[seen] | self._over[seen]).any()
+                    seen = slice(max(one.first - self._first, 0), limit - self._first)
+                    one.listed = not (self._inside[seen] | self._over_level()[seen]).any()
             self._follow(one)
             if one.listed:
-                self._mark(self._alarms, one.start, one.stop)
+                self._mark(self._alarms, one.first, one.stop)
                 if one.finished and one.stop <= self._next:
                     self._done.append(self._teller.sensor_event(one, "closed"))
                     continue
             left.append(one)
             if one.listed is not False:
-                waits = min(waits, one.stop if one.listed else one.start)
+                waits = min(waits, one.stop if one.listed else one.first)
         self._broken = left
         return waits
+
+    def _over_level(self) -> BoolArray:
+        """Mark the rows over the level, but for those of findings that do not matter."""
+        over = self._over.copy()
+        for found in self._dropped:
+            over[max(min(found.active) - self._first, 0) : max(found.until + 1 - self._first, 0)] = False
+        return over
 
     def _follow(self, one: SensorFinding) -> None:
         """Find the highest score inside a finding of sensors, among the rows that are not final."""
         self._set_times(one)
-        first = max(one.start, self._first)
+        first = max(one.first, self._first)
         scores = self._scores[first - self._first : max(one.stop - self._first, 0)]
         if len(scores) and not np.isnan(scores).all():
             best = int(np.nanargmax(scores))
@@ -315,7 +357,7 @@ class AlarmStage:
         if self._times is None:
             return
         start, last = (
-            (found.rows[0], found.rows[1] - 1) if isinstance(found, Finding) else (found.start, found.stop - 1)
+            (found.rows[0], found.rows[1] - 1) if isinstance(found, Finding) else (found.first, found.stop - 1)
         )
         if start >= self._first:
             found.start_time = self._times[start - self._first]

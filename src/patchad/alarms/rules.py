@@ -13,6 +13,7 @@ from patchad.alarms.events import CLOSING, Finding
 from patchad.alarms.feedback import Judgement, Strangeness
 from patchad.alarms.sensors import SensorFinding, SensorRules
 from patchad.alarms.severity import severity
+from patchad.alarms.usual import Usual
 from patchad.data.stages import Scored
 from patchad.data.table import FloatArray
 from patchad.results.detection import Event, EventState
@@ -30,12 +31,14 @@ class AlarmRules:
     edge: float
     """Local score over which a row is unusual."""
     sensors: SensorRules
+    usual: Usual
 
     @classmethod
     def fit(cls, held_out: Scored, train: Sequence[FloatArray]) -> Self:
         """Learn from held-out scores, and from the values of train as they were measured."""
         local = held_out.scores if held_out.local is None else held_out.local
-        return cls(float(np.median(held_out.scores)), float(np.quantile(local, EDGE_QUANTILE)), SensorRules.fit(train))
+        edge = float(np.quantile(local, EDGE_QUANTILE))
+        return cls(float(np.median(held_out.scores)), edge, SensorRules.fit(train), Usual.fit(train))
 
     def judged(self, feedback: Sequence[Judgement]) -> Self:
         """Return the rules with the limits of sensors as wide as what was accepted."""
@@ -101,16 +104,16 @@ class Teller:
         names = tuple((self.channels[channel], share) for channel in found.channels)
         scored = found.peak >= 0
         return Event(
-            start=found.start,
+            start=found.first,
             stop=found.stop,
-            peak=found.peak if scored else found.start,
+            peak=found.peak if scored else found.first,
             peak_score=found.peak_score if scored else 0.0,
-            severity=severity(found.excess, found.stop - found.start, [share] * len(names)),
+            severity=severity(found.excess, found.stop - found.first, [share] * len(names)),
             channels=names,
             start_time=found.start_time,
             stop_time=found.stop_time,
             kind=found.kind,
-            id=self._identifier(found.kind, found.start),
+            id=self._identifier(found.kind, found.first),
             state=state,
         )
 

@@ -118,8 +118,15 @@ class SensorFinding:
     peak_score: float = -np.inf
     listed: bool | None = None
     """Whether it is an event; None: not decided."""
+    quiet_until: int = 0
+    """First row of which it is told, where it began in a quiet period."""
     start_time: np.generic | None = None
     stop_time: np.generic | None = None
+
+    @property
+    def first(self) -> int:
+        """The first row of which it is told."""
+        return max(self.start, self.quiet_until)
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -164,7 +171,9 @@ class SensorStage:
         """(kind and channel,), rows that a run has to exceed."""
         self._early = np.repeat([1, 0, 0], self._width)
         """Rows before a run that belong to it: the value that is repeated."""
-        self._may_freeze = bool((rules.freeze < np.finfo(np.float64).max / 2).any())
+        self._ruled: BoolArray = self._limits < np.finfo(np.float64).max / 2
+        """(kind and channel,), whether there is a limit."""
+        self._may_freeze = bool(self._ruled[: self._width].any())
         self.seen = 0
         self._last = np.full(self._width, np.nan)
         self._since = np.full(3 * self._width, -1, dtype=np.int64)
@@ -205,7 +214,7 @@ class SensorStage:
         with np.errstate(invalid="ignore", over="ignore"):
             same = np.diff(values, axis=0, prepend=self._last[None]) == 0
             outside = (values < self._rules.low) | (values > self._rules.high)
-        mask: BoolArray = np.concatenate([same, np.isnan(values), outside], axis=1)
+        mask: BoolArray = np.concatenate([same, np.isnan(values), outside], axis=1) & self._ruled
         running = self._since >= 0
         ended: list[tuple[int, int, int]] = []
         if mask.any() or running.any():

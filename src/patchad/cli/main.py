@@ -10,6 +10,7 @@ import logging
 import sys
 import time as clock
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +29,7 @@ from patchad.data.reading import Reading
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
 
 if TYPE_CHECKING:
+    from patchad.data.periods import Period
     from patchad.data.table import BoolArray, FloatArray, Table
     from patchad.detectors.base import Detector
     from patchad.report.page import Chapter
@@ -117,18 +119,28 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
     ] = None,
+    exclude_periods: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Leave out known incidents: a csv file with from,to[,channel]."),
+    ] = None,
 ) -> None:
     """Train a model on normal operation.
 
     Every file is one series, or several that follow each other in time. Writes a model file.
     """
+    from patchad.data import periods
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
 
     if output.is_dir():
         raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.safetensors")
     parameters = parse_assignments(settings or [], PatchAD)
+    reading = replace(reading, unread=parameters.get("ignore", ()))
     tables = [table for _, table in _read(data, reading)]
+    if exclude_periods is not None:
+        known = periods.read_periods(exclude_periods)
+        _warn_of_unused(known, tables)
+        tables = periods.exclude_periods(tables, known)
     rows = sum(len(table.values) for table in tables)
     began = clock.monotonic()
     detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
@@ -154,6 +166,9 @@ def detect(
     ] = None,
     merge_gap: Annotated[int | None, typer.Option(help="Longest pause inside an event, in rows.")] = None,
     min_duration: Annotated[int | None, typer.Option(help="Shortest event, in rows.")] = None,
+    quiet: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="No events in these periods: a csv file with from,to[,channel].")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the scores to this csv file.")] = None,
     events: Annotated[Path | None, typer.Option(help="Write the events to this json file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
@@ -164,6 +179,7 @@ def detect(
     Prints the events; writes scores, events or a report if asked to.
     """
     from patchad.data.files import write_whole
+    from patchad.data.periods import read_periods
     from patchad.detectors.registry import load
     from patchad.report.page import Chapter, render_page
     from patchad.thresholds.promise import parse_rate
@@ -175,10 +191,12 @@ def detect(
     if false_alarms is not None:
         detector.false_alarms = parse_rate(false_alarms, [table.index for _, table in tables])
     detector.set_threshold(detector.threshold if threshold is None else threshold)
+    periods = () if quiet is None else read_periods(quiet)
+    _warn_of_unused(periods, [table for _, table in tables])
     found: list[Chapter] = []
     for name, table in tables:
         channels, truth = (table, None) if reading.labels is None else table.without(reading.labels)
-        detection = _detect(detector, name, channels)
+        detection = _detect(detector, name, channels, periods)
         found.append(Chapter.of(name, detection, truth))
     contents: dict[Path, bytes] = {}
     if output is not None:
@@ -327,9 +345,20 @@ def _level(detector: Detector) -> str:
     return text
 
 
-def _detect(detector: Detector, name: str, table: Table) -> Detection:
+def _warn_of_unused(periods: Sequence[Period], tables: Sequence[Table]) -> None:
+    """Say which periods cover no row: a slip in a date is easily made."""
+    from patchad.data.periods import mark_periods
+
+    for period in periods:
+        free = replace(period, channel=None)
+        rows = (mark_periods([free], ("",), t.index, range(len(t.values)), zone=t.zone) for t in tables)
+        if not any(marked.any() for marked in rows):
+            _notify(f"note: {period} covers no row of the data")
+
+
+def _detect(detector: Detector, name: str, table: Table, quiet: Sequence[Period]) -> Detection:
     try:
-        found: Detection = detector.detect(table)
+        found: Detection = detector.detect(table, quiet=quiet)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     return found

@@ -23,6 +23,10 @@ def parse_assignments(assignments: Sequence[str], constructor: type) -> dict[str
     ...     def __init__(self, *, window: int = 105, patch_sizes: tuple[int, ...] = (3, 5)) -> None: ...
     >>> parse_assignments(["window=30", "patch_sizes=2,3"], Pump)
     {'window': 30, 'patch_sizes': (2, 3)}
+    >>> class Valve:
+    ...     def __init__(self, *, direction: dict[str, str] | str = "both", ignore: tuple[str, ...] = ()) -> None: ...
+    >>> parse_assignments(['direction={"flow": "up"}', "ignore=level,state"], Valve)
+    {'direction': {'flow': 'up'}, 'ignore': ('level', 'state')}
     """
     hints = parameter_types(constructor)
     found: dict[str, Any] = {}
@@ -35,9 +39,17 @@ def parse_assignments(assignments: Sequence[str], constructor: type) -> dict[str
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             value = text
-        found[name] = (value,) if isinstance(value, int) and fits((value,), hints[name]) else value
+        found[name] = _as_tuple(value, hints[name])
     check_types(found, constructor)
     return found
+
+
+def _as_tuple(value: Any, hint: Any) -> Any:
+    """Make a tuple of one value, or of names with commas between them, where nothing else fits."""
+    if fits(value, hint):
+        return value
+    items = tuple(item.strip() for item in value.split(",")) if isinstance(value, str) else (value,)
+    return items if fits(items, hint) else value
 
 
 def check_name(name: str, known: Mapping[str, Any]) -> None:
@@ -78,6 +90,9 @@ def fits(value: Any, hint: Any) -> bool:
         return any(fits(value, argument) for argument in arguments)
     if origin is tuple:
         return isinstance(value, tuple | list) and all(fits(item, arguments[0]) for item in value)
+    if origin is dict:
+        named = isinstance(value, dict) and all(fits(key, arguments[0]) for key in value)
+        return named and all(fits(item, arguments[1]) for item in value.values())
     if hint is bool or isinstance(value, bool):
         return hint is bool and isinstance(value, bool)
     if hint is int:
@@ -95,6 +110,8 @@ def _described(hint: Any) -> str:
         return " or ".join(_described(argument) for argument in arguments)
     if origin is tuple:
         return f"a tuple of {_described(arguments[0])}s"
+    if origin is dict:
+        return f"a dict by name of {_described(arguments[1])}"
     return {int: "an integer", float: "a number", bool: "True or False", str: "a name", type(None): "None"}.get(
         hint, f"a {getattr(hint, '__name__', hint)}"
     )

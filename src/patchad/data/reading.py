@@ -87,6 +87,8 @@ class Reading:
     """The channels to read; empty: all."""
     exclude: tuple[str, ...] = ()
     """Columns to leave out."""
+    unread: tuple[str, ...] = ()
+    """Columns whose values are not wanted, whatever they hold."""
     every: Grid | None = None
     """Regular times to bring the rows to."""
     long: tuple[str, str, str] | None = None

@@ -61,7 +61,13 @@ class Matched:
 
 
 def match_channels(
-    table: Table, channels: tuple[str, ...], *, named: bool, detector: str = "the detector", complete: bool = False
+    table: Table,
+    channels: tuple[str, ...],
+    *,
+    named: bool,
+    columns: tuple[str, ...] = (),
+    detector: str = "the detector",
+    complete: bool = False,
 ) -> Matched:
     """Pick the fitted channels from a table, by name where both have names, else by position.
 
@@ -73,6 +79,8 @@ def match_channels(
         The channels of the fit.
     named
         Whether those are real names, or made up for input without names.
+    columns
+        All columns of the fit, where it left some out.
     detector
         Name of the detector, for the message.
     complete
@@ -85,21 +93,24 @@ def match_channels(
     >>> found.values.tolist(), found.ignored, found.absent
     ([[2.0, nan, 1.0]], ('extra',), ('c',))
     """
+    columns = columns or channels
     if not named or table.channels is None:
-        if table.values.shape[1] != len(channels):
+        if table.values.shape[1] != len(columns):
             raise InputError(
-                f"X has {table.values.shape[1]} features, but {detector} is expecting {len(channels)} features as "
-                f"input ({listed(channels)}). Reshape your data to the same channels in the same order, or pass a "
+                f"X has {table.values.shape[1]} features, but {detector} is expecting {len(columns)} features as "
+                f"input ({listed(columns)}). Reshape your data to the same channels in the same order, or pass a "
                 "frame with their names"
             )
-        return Matched(table.values)
+        if columns == channels:
+            return Matched(table.values)
+        return Matched(table.values[:, [columns.index(name) for name in channels]])
     absent = tuple(name for name in channels if name not in table.channels)
     if len(absent) == len(channels) or (absent and complete):
         raise InputError(
             f"channel {listed(absent)} of the fit is missing; the columns are {listed(table.channels)}: "
             "add or rename a column, or pass a plain array to match by position"
         )
-    ignored = (*table.ignored, *(name for name in table.channels if name not in channels))
+    ignored = tuple(name for name in (*table.ignored, *table.channels) if name not in columns)
     if table.channels == channels:
         return Matched(table.values, ignored)
     places = [0 if name in absent else table.channels.index(name) for name in channels]
@@ -108,18 +119,27 @@ def match_channels(
     return Matched(values, ignored, absent)
 
 
-def observed_medians(values: FloatArray, channels: Sequence[str]) -> FloatArray:
-    """Return the median of each channel: it stands in where nothing was observed yet."""
+def check_observed(values: FloatArray, channels: Sequence[str]) -> None:
+    """Refuse values that nothing can be learned from: no row, infinite ones, or none at all."""
     _check_rows(values)
     check_finite(values, channels)
-    missing = np.isnan(values)
-    if missing.all():
+    if np.isnan(values).all():
         raise InputError(
             f"X holds no value at all, only missing ones, in channel {listed(channels)}; numbers are needed"
         )
-    medians = np.zeros(values.shape[1])
-    for i in range(values.shape[1]):
-        seen = values[~missing[:, i], i]
+
+
+def medians_of(series: Sequence[FloatArray]) -> FloatArray:
+    """Return the median of each channel over all series: it stands in where nothing was observed yet.
+
+    Examples
+    --------
+    >>> medians_of([np.array([[1.0, np.nan]]), np.array([[2.0, np.nan], [4.0, np.nan]])]).tolist()
+    [2.0, 0.0]
+    """
+    medians = np.zeros(series[0].shape[1])
+    for i in range(len(medians)):
+        seen = np.concatenate([values[~np.isnan(values[:, i]), i] for values in series])
         if len(seen):
             medians[i] = np.median(seen)
     return medians
@@ -180,7 +200,8 @@ def prepare(
     known = np.zeros(values.shape[1]) if initial is None else initial
     preparer = Preparer(channels, known, missing=missing, max_gap=max_gap, zone=zone)
     if initial is None and missing == "interpolate" and np.isnan(values).any():
-        preparer = Preparer(channels, observed_medians(values, channels), missing=missing, max_gap=max_gap, zone=zone)
+        check_observed(values, channels)
+        preparer = Preparer(channels, medians_of([values]), missing=missing, max_gap=max_gap, zone=zone)
     ready = preparer.push(values, index)
     if missing == "drop" and not ready.parts:
         raise InputError("every row has a missing value, so missing='drop' leaves none; use missing='interpolate'")
@@ -197,6 +218,18 @@ def prepare(
                 f"left out {_count(left_out, 'row')} of long silences (over {max_gap:g} rows without any value)"
             )
     return Prepared(segments, tuple(part.rows for part in ready.parts), len(values), ready.muted, tuple(notes))
+
+
+def check_width(table: Table) -> None:
+    """Refuse a table without channels."""
+    if table.values.shape[1] > 0:
+        return
+    if table.ignored:
+        raise InputError(
+            f"X has no channel: the columns {listed(table.ignored)} are text of too many states; "
+            "at least one column of numbers, or of at most 20 states, is needed"
+        )
+    raise InputError(f"X has 0 feature(s) (shape=({len(table.values)}, 0)) while a minimum of 1 is required.")
 
 
 def _check_rows(values: FloatArray) -> None:

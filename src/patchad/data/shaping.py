@@ -43,7 +43,7 @@ def shape(container: Any, reading: Reading, only: Collection[str] = ()) -> Table
         chosen = _select(container, reading, labels)
         asked = frozenset((*reading.columns, *labels)) if reading.columns else frozenset()
         names = asked & wanted if asked and wanted else asked or wanted
-        table = to_table(chosen, time=reading.time, only=names, time_format=reading.time_format)
+        table = to_table(chosen, time=reading.time, only=names, unread=reading.unread, time_format=reading.time_format)
         if asked:
             table = replace(table, ignored=tuple(name for name in table.ignored if name in asked))
     if reading.every is not None:

@@ -59,6 +59,19 @@ class Scored:
         )
 
 
+def shares_of(attribution: FloatArray) -> FloatArray:
+    """Divide each row of `(time, channel)` attribution by its sum, in place.
+
+    Examples
+    --------
+    >>> shares_of(np.array([[1.0, 3.0], [0.0, 0.0]])).tolist()
+    [[0.25, 0.75], [0.0, 0.0]]
+    """
+    total = attribution.sum(axis=1, keepdims=True)
+    np.divide(attribution, total, out=attribution, where=total > 0)
+    return attribution
+
+
 OPTIONAL = ("attribution", "local", "unadapted")
 """Fields of `Scored` that may be None."""
 

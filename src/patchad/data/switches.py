@@ -64,8 +64,23 @@ class Switches:
         >>> Switches(("mode",), (("auto", "off", "on"),)).sources(["flow", "mode=auto", "mode=off", "mode=on"])
         ('flow', 'mode')
         """
-        homes = {channel: column for column in self.columns for channel in self.channels(column)}
-        return tuple(dict.fromkeys(homes.get(channel, channel) for channel in channels))
+        return tuple(dict.fromkeys(map(self.source, channels)))
+
+    def source(self, channel: str) -> str:
+        """Return the column that a channel comes from."""
+        return next((column for column in self.columns if channel in self.channels(column)), channel)
+
+    def expand(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Put the channels of a column of text in the place of its name.
+
+        Examples
+        --------
+        >>> Switches(("mode",), (("auto", "off", "on"),)).expand(["flow", "mode"])
+        ('flow', 'mode=auto', 'mode=off', 'mode=on')
+        """
+        return tuple(
+            channel for name in names for channel in (self.channels(name) if name in self.columns else (name,))
+        )
 
     def mask(self, channels: Sequence[str]) -> BoolArray:
         """Mark the channels that are switches."""

@@ -140,7 +140,14 @@ def _is_series(item: Any) -> bool:
     return not isinstance(item, Sequence | str | bytes) and _as_narwhals(item) is not None
 
 
-def to_table(X: Any, *, time: str | None = None, only: Collection[str] = (), time_format: str | None = None) -> Table:
+def to_table(
+    X: Any,
+    *,
+    time: str | None = None,
+    only: Collection[str] = (),
+    unread: Collection[str] = (),
+    time_format: str | None = None,
+) -> Table:
     """Read any supported container.
 
     Parameters
@@ -152,6 +159,8 @@ def to_table(X: Any, *, time: str | None = None, only: Collection[str] = (), tim
         only column that holds times.
     only
         The columns to read where they have names; others, of whatever type, are left out. Empty: all.
+    unread
+        Columns, of whatever type, whose values are not wanted: they are channels without values.
     time_format
         How the times are written, as for `datetime.strptime`; by default the whole column decides.
 
@@ -163,7 +172,7 @@ def to_table(X: Any, *, time: str | None = None, only: Collection[str] = (), tim
     (('pressure',), [[1.0], [2.0]], '2024-01-01')
     """
     if isinstance(X, Table):
-        return X
+        return _without_texts(X, unread)
     numbered = type(X).__module__.startswith("pandas") and not all(
         isinstance(c, str) for c in getattr(X, "columns", ())
     )
@@ -178,7 +187,7 @@ def to_table(X: Any, *, time: str | None = None, only: Collection[str] = (), tim
     else:
         frame = wrapped
         channels = tuple(frame.columns)
-    return _from_frame(frame, None if numbered else channels, _Asked(time, only, time_format))
+    return _from_frame(frame, None if numbered else channels, _Asked(time, only, unread, time_format))
 
 
 def _as_narwhals(X: Any) -> nw.DataFrame[Any] | nw.Series[Any] | None:
@@ -243,6 +252,7 @@ class _Asked:
 
     time: str | None
     only: Collection[str]
+    unread: Collection[str]
     time_format: str | None
 
 
@@ -259,7 +269,8 @@ def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, aske
             f"found no channels, only the time column {listed(time_columns)}; at least one number column is needed"
         )
     wanted = [name for name in names if channels is not None and name in asked.only] or names
-    values, texts = _numbers(frame, wanted)
+    read = [name for name in wanted if channels is None or name not in asked.unread]
+    values, texts = _numbers(frame, read)
     if channels is None:
         if texts:
             name, states = next(iter(texts.items()))
@@ -270,8 +281,22 @@ def _from_frame(frame: nw.DataFrame[Any], channels: tuple[str, ...] | None, aske
         return _timed(Table(values, None, kind=kind, native_index=native_index), times)
     ignored = tuple(name for name in names if name not in wanted)
     numeric = tuple(name for name in wanted if name not in texts)
+    if len(read) < len(wanted):
+        values, known = np.full((len(frame), len(numeric)), np.nan, values.dtype), values
+        values[:, [i for i, name in enumerate(numeric) if name in read]] = known
     table = Table(values, numeric, kind=kind, native_index=native_index, ignored=ignored, texts=texts)
     return _timed(table, times)
+
+
+def _without_texts(table: Table, unread: Collection[str]) -> Table:
+    """Make channels without values of the columns of text that are not wanted."""
+    names = [name for name in table.texts if name in unread]
+    if not names:
+        return table
+    blank = np.full((len(table.values), len(names)), np.nan, table.values.dtype)
+    texts = {name: states for name, states in table.texts.items() if name not in names}
+    channels = (*(table.channels or ()), *names)
+    return replace(table, values=np.concatenate([table.values, blank], axis=1), channels=channels, texts=texts)
 
 
 def _timed(table: Table, times: Times | None) -> Table:

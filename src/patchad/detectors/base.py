@@ -10,25 +10,30 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from patchad.alarms.events import Shape
 from patchad.alarms.feedback import Judgement
+from patchad.alarms.knowledge import Direction
 from patchad.alarms.likeness import Likeness
 from patchad.alarms.listing import AlarmStage
 from patchad.alarms.rules import AlarmRules
 from patchad.data.holdout import held_out_blocks
 from patchad.data.parameters import check_types
+from patchad.data.periods import Periods
 from patchad.data.preparing import Missing
-from patchad.data.series import Matched, Prepared, Series, match_channels, observed_medians, of_each, prepare
-from patchad.data.stages import Scored, Stage
+from patchad.data.series import Prepared, Series, check_observed, check_width, medians_of, of_each
+from patchad.data.stages import Scored, Stage, shares_of
 from patchad.data.switches import SWITCH_RANGE, Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors.cleaning import check_contamination, clean_train
 from patchad.detectors.judging import judge, retract
-from patchad.detectors.listing import Read, list_events, shares_of
+from patchad.detectors.listing import list_events
+from patchad.detectors.operator import knowledge_of, quiet_rows
+from patchad.detectors.reading import cut, match, notes_of, read
 from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
 from patchad.errors import InputError, listed
@@ -64,6 +69,12 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         Expected share of normal rows over the level, for `spot` and `dspot`.
     min_duration, merge_gap
         Shortest event, and the longest pause inside one, in rows; None suits the window.
+    direction
+        Deviations that matter: `both`, only `up` or only `down`, of all channels or in a dict by channel.
+    min_change
+        Least deviation that matters, in units of the data: a number, or a dict by channel.
+    ignore
+        Channels that are of no interest: left out by `fit`, and no part of any event.
     missing
         `interpolate` (hold the last value), `error`, or `drop`.
     max_gap
@@ -94,6 +105,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     risk: float = 1e-4
     min_duration: int | None = None
     merge_gap: int | None = None
+    direction: Direction | dict[str, Direction] = "both"
+    min_change: float | dict[str, float] = 0.0
+    ignore: tuple[str, ...] = ()
     missing: Missing = "interpolate"
     max_gap: float = 10
     calibration: float = 0.2
@@ -164,14 +178,14 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             Ignored.
         """
         self._check_parameters()
-        raw = [to_table(item) for item in (X if is_list_of_series(X) else [X])]
+        raw = [to_table(item, unread=self.ignore) for item in (X if is_list_of_series(X) else [X])]
         self.switches_, notes = Switches.learn(raw)
         tables = [self.switches_.encode(table) for table in raw]
         self._learn_channels(tables[0])
-        values = of_each(tables, lambda table: self._match(table, complete=True).values)
-        medians = of_each(tables, lambda _, v: observed_medians(v, self.channels_), values)
-        self.initial_ = np.median(medians, axis=0)
-        prepared = of_each(tables, self._prepare, values)
+        values = of_each(tables, lambda table: match(self, table, complete=True).values)
+        of_each(tables, lambda _, v: check_observed(v, self.channels_), values)
+        self.initial_ = medians_of(values)
+        prepared = of_each(tables, lambda table, v: cut(self, table, v), values)
         cleaned = clean_train(prepared, values, contamination=self.contamination, window=max(self._window(), MIN_ROWS))
         segments = cleaned.segments
         rows = max(len(segment) for segment in segments)
@@ -180,7 +194,13 @@ class Detector(BaseEstimator):  # type: ignore[misc]
                 f"train has {rows} rows in one piece (n_samples = {rows}), at least {MIN_ROWS} are needed; "
                 "pass more rows, or raise max_gap if gaps cut them"
             )
-        self.fit_notes_: tuple[str, ...] = (*notes, *(note for p in prepared for note in p.notes), *cleaned.notes)
+        left_out = [f"left out as asked: {listed(self.ignore)}"] if self.ignore else []
+        self.fit_notes_: tuple[str, ...] = (
+            *left_out,
+            *notes,
+            *(note for p in prepared for note in p.notes),
+            *cleaned.notes,
+        )
         share = self._plan([len(segment) for segment in segments])
         blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
         self._fit(segments, blocks)
@@ -194,8 +214,8 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """Score every row, higher is stranger; in the container of X."""
         if is_list_of_series(X):
             return [self.decision_function(item) for item in X]
-        table, prepared, _ = self._read(X)
-        return table.column(self._score_all(prepared, explain=False).scores, "score")
+        known = read(self, X)
+        return known.table.column(self._score_all(known.prepared, explain=False).scores, "score")
 
     def predict(self, X: Any) -> Any:
         """Return 1 for every anomalous row and 0 for every other; in the container of X."""
@@ -211,25 +231,28 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """
         if is_list_of_series(X):
             return [self.explain(item) for item in X]
-        table, prepared, matched = self._read(X)
-        scored = self._score_all(prepared, explain=True, absent=matched.absent)
-        return table.frame(np.asarray(scored.attribution), self.channels_)
+        known = read(self, X)
+        scored = self._score_all(known.prepared, explain=True, blameless=known.blameless)
+        return known.table.frame(np.asarray(scored.attribution), self.channels_)
 
-    def detect(self, X: Any) -> Any:
+    def detect(self, X: Any, *, quiet: Periods = ()) -> Any:
         """Find events.
 
         Parameters
         ----------
         X
             One series, or a list of series.
+        quiet
+            Periods without events, as for maintenance: `(from, to)` or `(from, to, channel)`, of times, or of row
+            numbers where there are no times.
 
         Returns
         -------
         A `Detection`, or a list of them for a list.
         """
         if is_list_of_series(X):
-            return [self.detect(item) for item in X]
-        return self._found(X)[1]
+            return [self.detect(item, quiet=quiet) for item in X]
+        return self._found(X, quiet)[1]
 
     def set_threshold(self, threshold: str | float | Threshold) -> Self:
         """Change the threshold without another fit: it learns from the stored scores of train."""
@@ -254,7 +277,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             raise
 
     def accept(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
-        """Take rows `start` to `stop` of X, or of each of a list, as normal: from now on none like them is an event."""
+        """Take rows `start` to `stop` of X, or of each of a list, as normal: rows like them are no events any more."""
         return judge(self, X, accepted=True, start=start, stop=stop)
 
     def confirm(self, X: Any, *, start: int = 0, stop: int | None = None) -> Self:
@@ -280,50 +303,21 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         check_contamination(self.contamination)
 
     def _learn_channels(self, table: Table) -> None:
-        width = table.values.shape[1]
-        if width == 0 and table.ignored:
-            raise InputError(
-                f"X has no channel: the columns {listed(table.ignored)} are text of too many states; "
-                "at least one column of numbers, or of at most 20 states, is needed"
-            )
-        if width == 0:
-            raise InputError(f"X has 0 feature(s) (shape=({len(table.values)}, 0)) while a minimum of 1 is required.")
-        names = table.channels or tuple(f"channel_{i}" for i in range(width))
-        self._set_channels(names, named=table.channels is not None)
+        check_width(table)
+        names = table.channels or tuple(f"channel_{i}" for i in range(table.values.shape[1]))
+        channels = tuple(name for name in names if name not in self.ignore)
+        self._set_channels(channels, names, named=table.channels is not None)
+        knowledge_of(self)
 
-    def _set_channels(self, channels: tuple[str, ...], *, named: bool) -> None:
-        self.channels_, self.named_, self.n_features_in_ = channels, named, len(channels)
+    def _set_channels(self, channels: tuple[str, ...], columns: tuple[str, ...], *, named: bool) -> None:
+        self.channels_, self.named_ = channels, named
+        self.fit_columns_ = columns
+        """All columns of the fit, switches for text: the channels, and what `ignore` left out."""
+        self.n_features_in_ = len(columns)
         if named:
-            self.feature_names_in_ = np.array(channels, dtype=object)
+            self.feature_names_in_ = np.array(columns, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-    def _match(self, table: Table, *, complete: bool = False) -> Matched:
-        name = type(self).__name__
-        return match_channels(table, self.channels_, named=self.named_, detector=name, complete=complete)
-
-    def _prepare(self, table: Table, values: FloatArray) -> Prepared:
-        found = prepare(
-            values,
-            self.channels_,
-            table.index,
-            missing=self.missing,
-            max_gap=self.max_gap,
-            initial=self.initial_,
-            zone=table.zone,
-        )
-        return replace(found, notes=(*table.notes, *found.notes))
-
-    def _read(self, X: Any) -> tuple[Table, Prepared, Matched]:
-        check_is_fitted(self, "threshold_")
-        table = self.switches_.encode(to_table(X, only=self.columns_))
-        matched = self._match(table)
-        values = matched.values
-        if matched.absent:  # held at the median of train: nothing is known of it, in any row
-            lacking = [self.channels_.index(name) for name in matched.absent]
-            values = values.copy()
-            values[:, lacking] = self.initial_[lacking]
-        return table, self._prepare(table, values), matched
 
     def _chunks(self, length: int) -> Iterator[slice]:
         """Cut the rows of a segment into those that are pushed at once: RAM stays bounded whatever its length."""
@@ -337,7 +331,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             yield scorer.push(values[chunk])
         yield scorer.flush()
 
-    def _score_all(self, prepared: Prepared, *, explain: bool, absent: Sequence[str] = ()) -> Scored:
+    def _score_all(
+        self, prepared: Prepared, *, explain: bool, blameless: Sequence[int] | NDArray[np.intp] = ()
+    ) -> Scored:
         """Score every segment; return all rows of the table, NaN where there is no score."""
         rows = prepared.length
         scores, local, unadapted = (np.full(rows, np.nan) for _ in range(3))
@@ -350,17 +346,19 @@ class Detector(BaseEstimator):  # type: ignore[misc]
                 local[where] = part.scores if part.local is None else part.local
                 unadapted[where] = part.scores if part.unadapted is None else part.unadapted
                 if part.attribution is not None:
-                    part.attribution[:, [self.channels_.index(name) for name in absent]] = 0.0
+                    part.attribution[:, list(blameless)] = 0.0
                     shares[where] = shares_of(part.attribution)
                 done += len(part)
         return Scored(scores, shares, local if self._is_sharpened() else None, unadapted)
 
-    def _found(self, X: Any) -> tuple[Table, Detection]:
+    def _found(self, X: Any, quiet: Periods = ()) -> tuple[Table, Detection]:
         """Score, find events, and collect what is known of them."""
-        table, prepared, matched = self._read(X)
-        scored = self._score_all(prepared, explain=True, absent=matched.absent)
+        known = read(self, X)
+        table = known.table
+        hush = quiet_rows(self, table, quiet) if quiet else None
+        scored = self._score_all(known.prepared, explain=True, blameless=known.blameless)
         levels = self.threshold_.levels(scored.scores)
-        events, alarms = list_events(self, Read(table, prepared, matched), scored, levels, self.feedback_)
+        events, alarms = list_events(self, known, scored, levels, self.feedback_, quiet=hush)
         detection = Detection(
             scores=scored.scores,
             levels=levels,
@@ -369,9 +367,9 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             channels=self.channels_,
             index=table.times,
             contributions=np.asarray(scored.attribution),
-            notes=self._notes(prepared, matched),
+            notes=notes_of(self, known),
             observed=table if self.named_ else replace(table, channels=None),
-            expected=expectations(self._expected_rows, prepared, events),
+            expected=expectations(self._expected_rows, known.prepared, events),
         )
         return table, detection
 
@@ -386,11 +384,14 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             merge_gap=usual if self.merge_gap is None else self.merge_gap,
             min_duration=1 if self.min_duration is None else self.min_duration,
             window=self._window(),
+            before=self.delay,
+            after=self._window() + int(getattr(self, "smoothing", 1)) - 2,
         )
 
     def _alarm_stage(self, feedback: Sequence[Judgement]) -> AlarmStage:
         """Return the stage from scores and levels to events, for one new series."""
-        return AlarmStage(self.alarm_rules_.judged(feedback), self._shape_of_events(), self.channels_)
+        rules = self.alarm_rules_.judged(feedback)
+        return AlarmStage(rules, self._shape_of_events(), self.channels_, knowledge=knowledge_of(self))
 
     def _window(self) -> int:
         """Return the rows that are scored together."""
@@ -399,19 +400,6 @@ class Detector(BaseEstimator):  # type: ignore[misc]
     def _is_sharpened(self) -> bool:
         """Return whether local scores differ from the scores."""
         return getattr(self, "fold", "newest") == "mean"
-
-    def _notes(self, prepared: Prepared, matched: Matched) -> tuple[str, ...]:
-        notes = [*(f"in fit: {note}" for note in self.fit_notes_), *prepared.notes]
-        padded = sum(len(rows) for rows in prepared.rows if len(rows) < self._window())
-        if padded:
-            notes.append(f"{padded:,} rows stand in pieces shorter than the window, which are padded and never alarm")
-        if matched.ignored:
-            notes.append(f"ignored columns that were not in the fit: {listed(matched.ignored)}")
-        if matched.absent:
-            notes.append(
-                f"channels of the fit are missing, and the others are scored without: {listed(matched.absent)}"
-            )
-        return tuple(notes)
 
     def _stored_rows(self) -> int:
         """Return how many rows of train, its newest, have their scores stored with the detector."""

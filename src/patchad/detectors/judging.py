@@ -14,7 +14,8 @@ from patchad.alarms.feedback import Judgement, Pattern, cut_patterns, digest
 from patchad.alarms.sensors import SensorRules, SensorStage
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray, Table, is_list_of_series
-from patchad.detectors.listing import Read, list_events
+from patchad.detectors.listing import list_events
+from patchad.detectors.reading import read
 from patchad.errors import InputError
 from patchad.results.detection import Event, time_text
 
@@ -50,8 +51,8 @@ def retract(detector: Judged, X: Any, *, start: int, stop: int | None) -> Judged
         raise InputError("nothing was accepted or confirmed, so there is nothing to take back")
     place = len(feedback) - 1
     if X is not None:
-        table, _, matched = detector._read(X)
-        wanted = digest(matched.values[_given(len(table.values), start, stop)])
+        values = read(detector, X).matched.values
+        wanted = digest(values[_given(len(values), start, stop)])
         same = [number for number, one in enumerate(feedback) if one.digest == wanted]
         if not same:
             raise InputError(f"these very rows were not accepted or confirmed; the newest that were: {feedback[-1]}")
@@ -66,15 +67,15 @@ def _judgement(detector: Detector, X: Any, *, accepted: bool, start: int, stop: 
     What is stored of them are the events in them, so that rows that raised none change nothing. Where there is none, as
     in rows that were cut from what surrounds them, it is what differs from train, or is too short to be told.
     """
-    read = Read(*detector._read(X))
-    length = len(read.table.values)
+    known = read(detector, X)
+    length = len(known.table.values)
     given = _given(length, start, stop)
-    scored = detector._score_all(read.prepared, explain=True, absent=read.matched.absent)
+    scored = detector._score_all(known.prepared, explain=True, blameless=known.blameless)
     levels = detector.threshold_.levels(scored.scores)
     lead = detector.alarm_rules_.strangeness(scored, levels).lead
     feedback = detector.feedback_
-    since, until = _place(read.table, given)
-    values = read.matched.values
+    since, until = _place(known.table, given)
+    values = known.matched.values
     rules = detector.alarm_rules_.judged(feedback).sensors
     limits = _sensor_limits(values, given, rules) if accepted else _nothing(values.shape[1])
     found = Judgement(
@@ -86,16 +87,16 @@ def _judgement(detector: Detector, X: Any, *, accepted: bool, start: int, stop: 
         patterns=(),
         **limits,
     )
-    before, _ = list_events(detector, read, scored, levels, feedback)
+    before, _ = list_events(detector, known, scored, levels, feedback)
     kept = [pattern for one in feedback if one.accepted == accepted for pattern in one.patterns]
     allowed = _surroundings(before, given, detector._shape_of_events().merge_gap, length)
     for number in range(ROUNDS if accepted else 1):
         events = before
         if accepted:
-            events, _ = list_events(detector, read, scored, levels, (*feedback, found))
+            events, _ = list_events(detector, known, scored, levels, (*feedback, found))
         first = number == 0
-        wanted = _first_wanted(detector, events, given, read.prepared, scored) if first else _inside(events, allowed)
-        new = _cut(detector, read.prepared, wanted, lead, [*kept, *found.patterns])
+        wanted = _first_wanted(detector, events, given, known.prepared, scored) if first else _inside(events, allowed)
+        new = _cut(detector, known.prepared, wanted, lead, [*kept, *found.patterns])
         if not new:
             break
         found = replace(found, patterns=(*found.patterns, *new))

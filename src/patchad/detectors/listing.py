@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from patchad.alarms.feedback import FeedbackStage, Judgement, Marks
-from patchad.data.series import Matched, Prepared
+from patchad.data.series import Prepared
 from patchad.data.stages import Scored
-from patchad.data.table import BoolArray, FloatArray, Table
+from patchad.data.table import BoolArray, FloatArray
+from patchad.detectors.reading import Read
 from patchad.results.detection import Event
 
 if TYPE_CHECKING:
     from patchad.detectors.base import Detector
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Read:
-    """A table as a detector reads it."""
-
-    table: Table
-    prepared: Prepared
-    matched: Matched
-
-
 def list_events(
-    detector: Detector, read: Read, scored: Scored, levels: FloatArray, feedback: Sequence[Judgement]
+    detector: Detector,
+    known: Read,
+    scored: Scored,
+    levels: FloatArray,
+    feedback: Sequence[Judgement],
+    *,
+    quiet: BoolArray | None = None,
 ) -> tuple[tuple[Event, ...], BoolArray]:
-    """Find the events of a table that was scored, and mark the rows that alarm."""
-    prepared = read.prepared
+    """Find the events of a table that was scored, and mark the rows that alarm; `quiet` marks rows and channels."""
+    prepared, index = known.prepared, known.table.index
     marks = _marks(detector, prepared, scored, levels, feedback)
     muted = prepared.muted | marks.accepted
     stage = detector._alarm_stage(feedback)
-    stage.observe(read.matched.values, read.table.index)
-    bounds = [0, *(int(rows[-1]) + 1 for rows in prepared.rows)]
+    bounds = sorted({0, *(int(rows[-1]) + 1 for rows in prepared.rows), prepared.length})
     alarms = []
     for a, b in pairwise(bounds):
-        alarms += [stage.push(scored[slice(a, b)], levels[a:b], muted[a:b], marks.confirmed[a:b]), stage.end_segment()]
-    rest = slice(bounds[-1], None)
-    alarms += [stage.push(scored[rest], levels[rest], muted[rest], marks.confirmed[rest]), stage.flush()]
+        own = slice(a, b)
+        times = None if index is None else index[own]
+        stage.observe(known.matched.values[own], times, None if quiet is None else quiet[own])
+        alarms += [stage.push(scored[own], levels[own], muted[own], marks.confirmed[own])]
+        alarms += [stage.end_segment() if b < prepared.length else stage.flush()]
     return stage.events, np.concatenate(alarms)
 
 
@@ -65,10 +63,3 @@ def _marks(
         found = Marks.join([stage.push(series.values, strange), stage.flush()])
         marks.accepted[rows], marks.confirmed[rows] = found.accepted, found.confirmed
     return marks
-
-
-def shares_of(attribution: FloatArray) -> FloatArray:
-    """Divide each row of `(time, channel)` attribution by its sum, in place."""
-    total = attribution.sum(axis=1, keepdims=True)
-    np.divide(attribution, total, out=attribution, where=total > 0)
-    return attribution

@@ -96,6 +96,12 @@ class PatchAD(NeuralDetector):
         Expected share of normal rows over the level, for `spot` and `dspot`.
     min_duration, merge_gap
         Shortest event, and the longest pause inside one, in rows; None suits the window.
+    direction
+        Deviations that matter: `both`, only `up` or only `down`, of all channels or in a dict by channel.
+    min_change
+        Least deviation that matters, in units of the data: a number, or a dict by channel.
+    ignore
+        Channels that are of no interest: left out by `fit`, and no part of any event.
     missing
         `interpolate` (hold the last value), `error`, or `drop`.
     max_gap

@@ -24,6 +24,7 @@ Kind = TypeVar("Kind", bound="Detector")
 
 HEADER = {
     "channels": tuple[str, ...],
+    "columns": tuple[str, ...],
     "named": bool,
     "notes": tuple[str, ...],
     "held_out": tuple[tuple[int, ...], ...],
@@ -46,6 +47,7 @@ def save_detector(detector: Detector, path: Path) -> Path:
         "detector": type(detector).name,
         "parameters": parameters,
         "channels": list(detector.channels_),
+        "columns": list(detector.fit_columns_),
         "named": detector.named_,
         "held_out": detector.held_out_,
         "level": detector.threshold_.level,
@@ -70,7 +72,7 @@ def restore_detector(kind: type[Kind], header: dict[str, Any], arrays: dict[str,
         if not fits(header[name], expected):
             raise ModelFileError(f"{name}={header[name]!r} does not fit")
     state = State(arrays, header["learned"])
-    detector._set_channels(tuple(header["channels"]), named=header["named"])
+    detector._set_channels(tuple(header["channels"]), tuple(header["columns"]), named=header["named"])
     detector.initial_ = state.take("initial", np.ndarray)
     if detector.initial_.shape != (max(len(detector.channels_), 1),):
         raise ModelFileError(f"{len(detector.channels_)} channels have {detector.initial_.size} initial values")

@@ -17,8 +17,9 @@ from patchad.data.stages import Scored
 from patchad.data.switches import Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.detectors.base import MIN_ROWS, Detector
-from patchad.detectors.listing import Read, list_events
+from patchad.detectors.listing import list_events
 from patchad.detectors.patchad import PatchAD
+from patchad.detectors.reading import read
 from patchad.errors import InputError
 from patchad.results.detection import Detection
 from patchad.results.expectations import expectations
@@ -92,17 +93,17 @@ def _judge(template: Detector, table: Table, rows: slice) -> _Judge:
     length = len(table.values)
     guard = min(detector._window(), round(GUARD_SHARE * (rows.stop - rows.start)))
     around = [slice(0, max(rows.start - guard, 0)), slice(min(rows.stop + guard, length), length)]
-    known = [table.take(part) for part in around if part.stop - part.start >= MIN_ROWS]
-    if not known:
+    train = [table.take(part) for part in around if part.stop - part.start >= MIN_ROWS]
+    if not train:
         raise InputError(
             f"the series has {length} rows, too few to judge one part by another; at least {3 * MIN_ROWS} are needed"
         )
-    detector.fit(known)
+    detector.fit(train)
     # Rows before the fold say what was usual there; their own scores are not used.
     first = 0 if detector.context is None else max(rows.start - detector.context, 0)
     last = min(rows.stop + detector.delay, length)
-    _, prepared, matched = detector._read(table.take(slice(first, last)))
-    scored = detector._score_all(prepared, explain=True, absent=matched.absent)
+    known = read(detector, table.take(slice(first, last)))
+    scored = detector._score_all(known.prepared, explain=True, blameless=known.blameless)
     own = _in_levels(detector, scored)[slice(rows.start - first, rows.stop - first)]
     return _Judge(rows, detector, own)
 
@@ -120,12 +121,13 @@ def _in_levels(detector: Detector, scored: Scored) -> Scored:
 def _detection(table: Table, judges: Sequence[_Judge], notes: Sequence[str]) -> Detection:
     """Find the events of all folds together."""
     last = judges[-1].detector
-    _, prepared, matched = last._read(table)
+    known = read(last, table)
+    prepared = known.prepared
     scored = Scored.join([judge.scored for judge in judges])
     sensors = _narrowest([judge.detector.alarm_rules_.sensors for judge in judges])
     last.alarm_rules_ = replace(last.alarm_rules_, base=0.0, edge=1.0, sensors=sensors)  # of the scale of all folds
     levels = np.ones(len(table.values))
-    events, alarms = list_events(last, Read(table, prepared, matched), scored, levels, ())
+    events, alarms = list_events(last, known, scored, levels, ())
     expected = expectations(partial(_expected_rows, judges, prepared), prepared, events)
     fitted = [f"in fold {n}: {note}" for n, judge in enumerate(judges, start=1) for note in judge.detector.fit_notes_]
     return Detection(

@@ -1,0 +1,44 @@
+"""What the operator said, brought to the channels of a fitted detector: a column of text may stand for its switches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from patchad.alarms.knowledge import Knowledge
+from patchad.data.parameters import check_types
+from patchad.data.periods import Periods, mark_periods
+from patchad.data.table import BoolArray, Table
+from patchad.errors import InputError, listed
+
+if TYPE_CHECKING:
+    from patchad.detectors.base import Detector
+
+
+def knowledge_of(detector: Detector) -> Knowledge:
+    """Return what the operator knows, which may have changed since the fit.
+
+    What is said of all channels does not concern switches, which have no units and no up and down.
+    """
+    known = {name: getattr(detector, name) for name in ("direction", "min_change", "ignore")}
+    check_types(known, type(detector))
+    switches = detector.switches_.mask(detector.channels_)
+    for name in ("direction", "min_change"):
+        if switches.any() and not isinstance(known[name], dict):
+            numbers = zip(detector.channels_, ~switches, strict=True)
+            known[name] = {channel: known[name] for channel, concerned in numbers if concerned}
+    known["ignore"] = detector.switches_.expand(detector.ignore)
+    knowledge = Knowledge.of(detector.channels_, columns=detector.fit_columns_, **known)
+    if knowledge.ignored.all():
+        raise InputError(f"ignore={detector.ignore} leaves no channel of {listed(detector.fit_columns_)}; name fewer")
+    return knowledge
+
+
+def quiet_rows(detector: Detector, table: Table, periods: Periods) -> BoolArray:
+    """Mark the rows and channels of which no events are wanted: `(time, channel)`."""
+    names = tuple(dict.fromkeys((*detector.fit_columns_, *detector.switches_.columns)))
+    marked = mark_periods(periods, names, table.index, range(len(table.values)), zone=table.zone)
+    columns = [names.index(name) for name in detector.channels_]
+    homes = [names.index(detector.switches_.source(name)) for name in detector.channels_]
+    return np.asarray(marked[:, columns] | marked[:, homes])
