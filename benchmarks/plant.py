@@ -14,7 +14,8 @@ import torch
 
 from patchad import PatchAD
 from patchad.cli.demo import ROWS_PER_FAULT, TRAIN_ROWS, match_faults
-from patchad.datasets.plant import FAULTS, simulate_plant
+from patchad.data.table import Table
+from patchad.datasets.plant import FAULTS, PlantRun, simulate_plant
 
 CALM_ROWS = 20_000
 
@@ -43,10 +44,9 @@ def study(seeds: int) -> Study:
     kinds = tuple(FAULTS) * 2
     for seed in range(seeds):
         began = time.perf_counter()
-        detector = PatchAD(random_state=seed).fit(simulate_plant(TRAIN_ROWS, seed=1000 + seed).values)
+        detector = PatchAD(random_state=seed).fit(_table(simulate_plant(TRAIN_ROWS, seed=1000 + seed)))
         run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=2000 + seed, kinds=kinds)
-        detector.channels_ = run.channels
-        outcomes, false_events = match_faults(run.faults, detector.detect(run.values).events)
+        outcomes, false_events = match_faults(run.faults, detector.detect(_table(run)).events)
         hits = Counter(outcome.fault.kind for outcome in outcomes if outcome.event is not None)
         result.seeds += 1
         result.found += hits
@@ -54,12 +54,16 @@ def study(seeds: int) -> Study:
         ranks = [outcome.rank for outcome in outcomes if outcome.event is not None]
         result.first += sum(rank == 1 for rank in ranks)
         result.first_three += sum(rank is not None and rank <= 3 for rank in ranks)
-        result.calm_events.append(len(detector.detect(simulate_plant(CALM_ROWS, seed=3000 + seed).values).events))
+        result.calm_events.append(len(detector.detect(_table(simulate_plant(CALM_ROWS, seed=3000 + seed))).events))
         result.false_events.append(len(false_events))
         print(
             f"seed {seed}: {dict(hits)}, calm {result.calm_events[-1]}, {time.perf_counter() - began:.0f} s", flush=True
         )
     return result
+
+
+def _table(run: PlantRun) -> Table:
+    return Table(run.values, run.channels)
 
 
 def main() -> None:
