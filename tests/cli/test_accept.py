@@ -102,3 +102,11 @@ def test_wrong_calls_are_one_line_and_exit_2_and_write_nothing(folder, tmp_path,
     assert printed.err.startswith("error: ")
     assert len(printed.err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_of_text_are_read_too(tmp_path, capsys):
+    rows = frame(400).assign(mode=np.array(["auto", "hand", "test"])[np.arange(400) // 50 % 3])
+    rows.to_csv(tmp_path / "data.csv", index=False)
+    small(max_steps=5).fit(rows).save(tmp_path / "model.safetensors")
+    assert call(tmp_path, str(tmp_path / "data.csv"), "-o", str(tmp_path / "new.safetensors")) == 0
+    assert ": 0 events there before, 0 now" in capsys.readouterr().err

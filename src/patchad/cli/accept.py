@@ -53,7 +53,7 @@ def accept(
     if data is None:
         told = _undo(detector, None, 0, None)
     else:
-        tables, refused = read_all([data], reading, only=detector.channels_ if detector.named_ else ())
+        tables, refused = read_all([data], reading, only=detector.columns_)
         if refused:
             raise refused[0][1]
         if len(tables) > 1:
