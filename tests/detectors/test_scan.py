@@ -101,3 +101,11 @@ def test_other_detectors_scan_too(name):
     quick = {"max_steps": 3} if name == "m2n2" else {}  # its state is carried for ever
     found = scan(odd(600), make(name, **quick), folds=2)
     assert len(found.scores) == 600
+
+
+def test_columns_that_are_ignored_may_hold_text():
+    frame = pd.DataFrame(odd(600), columns=["pump", "flow", "heat"])
+    frame["mode"] = np.array(["auto", "hand", "test"])[np.arange(600) // 50 % 3]
+    found = scan(frame, make("pca", ignore=("mode", "heat")), folds=2)
+    assert found.channels == ("pump", "flow")
+    assert found.contributions.shape == (600, 2)

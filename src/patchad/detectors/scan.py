@@ -62,10 +62,10 @@ def scan(X: Any, detector: Detector | None = None, *, folds: int = 3) -> Any:
         raise InputError(f"folds={folds} is too small; at least 2 are needed, so that each is judged by another")
     if is_list_of_series(X):
         return [scan(item, detector, folds=folds) for item in X]
-    raw = to_table(X)
+    template = PatchAD() if detector is None else detector
+    raw = to_table(X, unread=template.ignore)
     switches, notes = Switches.learn([raw])  # of the whole: a state that a fold never had is no other channel
     table = switches.encode(raw)
-    template = PatchAD() if detector is None else detector
     judges = [_judge(template, table, rows) for rows in _cut(len(table.values), folds)]
     return _detection(table, judges, notes)
 
