@@ -129,6 +129,11 @@ WRONG = {
     "short": (["fit", "{tmp}/short.csv", "-o", "{out}"], "at least 32 are needed"),
     "empty folder": (["fit", "{tmp}/folder", "-o", "{out}"], "has no data file"),
     "output is a folder": (["fit", "{train}", "-o", "{tmp}/folder"], "is a folder"),
+    "output is the input": (["fit", "{train}", "-o", "{train}"], "is also an input"),
+    "output is the model": (["detect", "{model}", "{train}", "--report", "{model}"], "is also an input"),
+    "one output twice": (["detect", "{model}", "{train}", "-o", "{out}", "--events", "{out}"], "are the same file"),
+    "exported over the model": (["export", "{model}", "-o", "{model}"], "is also an input"),
+    "full disk": (["detect", "{model}", "{train}", "-o", "/dev/full", "--events", "{out}"], "'/dev/full': No space"),
     "unknown time": (["fit", "{train}", "-o", "{out}", "--time", "when"], "there is no column 'when'"),
     "unknown parameter": (["fit", "{train}", "-o", "{out}", "--set", "windw=3"], "did you mean 'window'?"),
     "wrong type": (["fit", "{train}", "-o", "{out}", "--set", "window=big"], "an integer is needed"),
@@ -198,7 +203,7 @@ def test_outputs_appear_together_or_not_at_all(folder, tmp_path, capsys):
     (tmp_path / "taken").mkdir()
     arguments = ["-o", str(tmp_path / "scores.csv"), "--report", str(tmp_path / "taken")]
     assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), *arguments]) == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert "is a folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     assert list((tmp_path / "taken").iterdir()) == []
 

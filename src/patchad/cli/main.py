@@ -6,12 +6,10 @@ Exit codes: 0 done; 1 done, with events found under `--fail-on-event`; 2 wrong c
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time as clock
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +21,7 @@ from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli import scan as scan_cli
+from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare, stoppable
 from patchad.cli.output import blamed, events_json, print_events, scores_csv
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
@@ -50,8 +49,6 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 SHAPE = ("window", "hop", "patch_sizes")
 """What `inspect` prints of the parameters that a fit may change, where a detector has them."""
-
-_notify = partial(typer.echo, err=True)
 
 Model = Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")]
 
@@ -92,7 +89,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Pat
     """
     from patchad.cli.demo import demonstrate
 
-    _notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
+    notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
     result = demonstrate(out, verbose=True)
     print(f"{'fault':<18} {'in channel':<14} {'at':<17} {'found':<7} {'blamed, most first'}")
     for outcome in result.outcomes:
@@ -129,11 +126,12 @@ def fit(
     Every file is one series, or several that follow each other in time. Writes a model file.
     """
     from patchad.data import periods
+    from patchad.data.files import check_outputs
+    from patchad.data.inputs import find_files
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
 
-    if output.is_dir():
-        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.safetensors")
+    check_outputs({"-o": output}, [path for _, path in find_files(data)[0]])
     parameters = parse_assignments(settings or [], PatchAD)
     reading = replace(reading, unread=parameters.get("ignore", ()))
     tables = [table for _, table in _read(data, reading)]
@@ -146,8 +144,8 @@ def fit(
     detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
     detector.save(output)
     for note in detector.fit_notes_:
-        _notify(f"note: {note}")
-    _notify(
+        notify(f"note: {note}")
+    notify(
         f"fitted {rows:,} rows x {len(detector.channels_)} channels in {clock.monotonic() - began:.1f} s "
         f"({detector.n_parameters_:,} parameters); wrote {output}"
     )
@@ -178,12 +176,14 @@ def detect(
 
     Prints the events; writes scores, events or a report if asked to.
     """
-    from patchad.data.files import write_whole
+    from patchad.data.files import check_outputs, write_whole
+    from patchad.data.inputs import find_files
     from patchad.data.periods import read_periods
     from patchad.detectors.registry import load
     from patchad.report.page import Chapter, render_page
     from patchad.thresholds.promise import parse_rate
 
+    check_outputs({"-o": output, "--events": events, "--report": report}, [model, *(path for _, path in find_files(data)[0])])
     detector = load(model)
     tables = _read(data, reading, only=detector.columns_)
     shape = {"merge_gap": merge_gap, "min_duration": min_duration}
@@ -206,14 +206,15 @@ def detect(
     if report is not None:
         contents[report] = render_page(found)
     write_whole(contents)
-    print_events(found)
+    with stoppable("the outputs are complete" if contents else "nothing was written"):
+        print_events(found)
     for one in found:
         for note in one.detection.notes:
-            _notify(f"note: {one.name}: {note}")
+            notify(f"note: {one.name}: {note}")
         if one.comparison is not None:
-            _notify(f"{one.name}: {one.comparison.summary}")
+            notify(f"{one.name}: {one.comparison.summary}")
     total = sum(len(one.detection.events) for one in found)
-    _notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
+    notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
     if fail_on_event and total:
         raise typer.Exit(1)
 
@@ -227,14 +228,14 @@ def export(model: Model, output: Annotated[Path, typer.Option("--output", "-o", 
 
     The graph maps raw windows to what each witness observes, and is checked against the model.
     """
+    from patchad.data.files import check_outputs
     from patchad.detectors.backends.onnx import export as write
     from patchad.detectors.registry import load
 
-    if output.is_dir():
-        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.onnx")
+    check_outputs({"-o": output}, [model])
     detector = load(model)
     write(detector, output)
-    _notify(f"wrote {output}; the graph and the model agree")
+    notify(f"wrote {output}; the graph and the model agree")
 
 
 @app.command()
@@ -291,37 +292,37 @@ def evaluate(
     print(f"{'metric':<24} {'scores':>9} {'random':>9}")
     for name, value in ours.items():
         print(f"{name:<24} {value:>9.4f} {random[name]:>9.4f}")
-    _notify("PA-F1 rewards random scores: judge it, and every other metric, by its distance from the random column.")
+    notify("PA-F1 rewards random scores: judge it, and every other metric, by its distance from the random column.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error is one line on stderr."""
-    logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
+    prepare()
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    stopped = 130  # typer's exit code for Ctrl-C
     try:
         code = int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
-        return _fail("stopped; nothing was written", stopped) if code == stopped else code
+        sys.stdout.flush()
+        return fail("stopped; nothing was written", STOPPED) if code == STOPPED else code
     except MissingExtraError as error:
-        return _fail(str(error), 3)
+        return fail(str(error), 3)
     except PatchADError as error:
-        return _fail(str(error), 2)
+        return fail(str(error), 2)
     except UsageError as error:
         message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
-        return _fail(f"{message}; `patchad --help` lists the commands and their options", 2)
+        return fail(f"{message}; `patchad --help` lists the commands and their options", 2)
     except OSError as error:
-        return _fail(f"cannot write {error.filename!r}: {error.strerror}; choose another path", 2)
+        what = "" if error.filename is None else f" {str(error.filename)!r}"
+        return fail(f"cannot write{what}: {error.strerror or error}; choose another path", 2)
+    except MemoryError:
+        return fail("there is not enough RAM for this; give less data at once, or a smaller model", 2)
+    except StoppedError as stopped:
+        return fail(str(stopped), STOPPED)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped; nothing was written", stopped)
-
-
-def _fail(message: str, code: int) -> int:
-    _notify("error: " + " ".join(message.split()))
-    return code
+        return fail("stopped; nothing was written", STOPPED)
 
 
 def _read(paths: Sequence[Path], reading: Reading, *, only: Sequence[str] = ()) -> list[tuple[str, Table]]:
@@ -353,7 +354,7 @@ def _warn_of_unused(periods: Sequence[Period], tables: Sequence[Table]) -> None:
         free = replace(period, channel=None)
         rows = (mark_periods([free], ("",), t.index, range(len(t.values)), zone=t.zone) for t in tables)
         if not any(marked.any() for marked in rows):
-            _notify(f"note: {period} covers no row of the data")
+            notify(f"note: {period} covers no row of the data")
 
 
 def _detect(detector: Detector, name: str, table: Table, quiet: Sequence[Period]) -> Detection:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from patchad.data.names import visible
+
 if TYPE_CHECKING:
     from patchad.report.page import Chapter
     from patchad.results.detection import Event
@@ -13,9 +15,13 @@ if TYPE_CHECKING:
 HEADINGS = ("series", "start", "stop", "time", "until", "rows", "kind", "severity", "repeats", "blamed, most first")
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet runs as a formula."""
+
+
 def blamed(event: Event) -> str:
     """Return the channels most to blame, with their shares."""
-    return ", ".join(f"{name} {share:.0%}" for name, share in event.channels[:3])
+    return ", ".join(f"{visible(name)} {share:.0%}" for name, share in event.channels[:3])
 
 
 def print_events(found: Sequence[Chapter]) -> None:
@@ -28,7 +34,9 @@ def print_events(found: Sequence[Chapter]) -> None:
     for name, event in listed:
         since, until = ("" if t is None else str(time_text(t)) for t in (event.start_time, event.stop_time))
         numbers = (str(event.start), str(event.stop), since, until, f"{len(event):,}")
-        rows.append((name, *numbers, event.kind, f"{event.severity:.0f}", str(event.repeats or ""), blamed(event)))
+        rows.append(
+            (visible(name), *numbers, event.kind, f"{event.severity:.0f}", str(event.repeats or ""), blamed(event))
+        )
     if len(rows) == 1:
         return
     shown = [i for i in range(len(HEADINGS)) if any(row[i] for row in rows[1:])]
@@ -50,7 +58,7 @@ def scores_csv(found: Sequence[Chapter]) -> bytes:
     frames = [
         pd.DataFrame(
             {
-                "series": one.name,
+                "series": _plain_cell(one.name),
                 "row": range(len(one.detection.scores)),
                 "time": None if one.detection.index is None else one.detection.index,
                 "score": one.detection.scores,
@@ -61,3 +69,8 @@ def scores_csv(found: Sequence[Chapter]) -> bytes:
         for one in found
     ]
     return str(pd.concat(frames).to_csv(index=False)).encode()
+
+
+def _plain_cell(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
