@@ -83,6 +83,13 @@ def test_a_label_column_is_not_a_channel_and_is_compared_with_the_events(folder,
     assert "1 of 1 labelled anomaly found, 0 missed" in messages
     assert "ignored columns that were not in the fit: 'doubt'" in messages
     assert "Against the labels" in report.read_text()
+    scores = tmp_path / "scores.csv"
+    assert run([*call, "--labels", "fault", "-o", str(scores)]) == 0
+    written = pd.read_csv(scores)
+    assert list(written)[-1] == "label"
+    assert written["label"].tolist() == fault.tolist()
+    assert run(["evaluate", str(scores), "--labels", "label"]) == 0
+    capsys.readouterr()
     for name, match in (("nonsense", "there is no column 'nonsense'"), ("doubt", "0 and 1")):
         assert run([*call, "--labels", name]) == 2
         assert match in capsys.readouterr().err
@@ -206,6 +213,44 @@ def test_outputs_appear_together_or_not_at_all(folder, tmp_path, capsys):
     assert "is a folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     assert list((tmp_path / "taken").iterdir()) == []
+
+
+def test_one_wrong_input_costs_no_result_of_the_others(folder, wrong_files, tmp_path, capsys):
+    outputs = {name: tmp_path / name for name in ("scores.csv", "events.json", "report.html")}
+    arguments = ["-o", str(outputs["scores.csv"]), "--events", str(outputs["events.json"]), "--fail-on-event"]
+    arguments += ["--report", str(outputs["report.html"])]
+    infinite = frame(100, seed=9)
+    infinite.loc[50, "heat"] = np.inf
+    infinite.to_csv(tmp_path / "infinite.csv", index=False)
+    good = [str(folder / "odd.csv"), str(folder / "calm.csv")]
+    for bad, message in (
+        (wrong_files / "ragged.csv", "not a well-formed CSV"),
+        (wrong_files / "short.csv", "of the fit"),
+        (tmp_path / "infinite.csv", "infinite value"),
+    ):
+        call = ["detect", str(folder / "model.safetensors"), good[0], str(bad), good[1], "--no-join"]
+        assert run([*call, *arguments]) == 2
+        printed = capsys.readouterr()
+        (error,) = (line for line in printed.err.splitlines() if line.startswith("error: "))
+        assert bad.stem in error
+        assert message in error
+        assert "the results of the 2 other series are complete" in error
+        assert "odd" in printed.out
+        assert set(pd.read_csv(outputs["scores.csv"])["series"]) == {"odd", "calm"}
+        for path in outputs.values():
+            path.unlink()
+        assert run(["detect", str(folder / "model.safetensors"), str(bad), str(bad), *arguments]) == 2
+        printed = capsys.readouterr()
+        assert "2 inputs were refused: " in printed.err
+        assert printed.out == ""
+        assert not any(path.exists() for path in outputs.values())
+
+
+def test_fit_with_one_wrong_input_names_it_and_writes_nothing(folder, wrong_files, tmp_path, capsys):
+    data = [str(folder / "train.csv"), str(wrong_files / "ragged.csv")]
+    assert run(["fit", *data, "-o", str(tmp_path / "model")]) == 2
+    assert "ragged.csv" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli import scan as scan_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare, stoppable
-from patchad.cli.output import blamed, events_json, print_events, scores_csv
+from patchad.cli.output import blamed, print_events, refusal, result_files, result_notes
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from patchad.data.table import BoolArray, FloatArray, Table
     from patchad.detectors.base import Detector
     from patchad.report.page import Chapter
-    from patchad.results.detection import Detection
 
 app = typer.Typer(
     help="Time-series anomaly detection: fit on normal data, detect events, name the sensors to blame.",
@@ -82,10 +81,10 @@ def options(
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("patchad-demo")) -> None:
+def demo(out: Annotated[Path, typer.Option(help="Folder for the report and the data.")] = Path("patchad-demo")) -> None:
     """Find the faults of a simulated plant.
 
-    Trains on normal operation, detects faults, names the faulty sensors and writes a report.
+    Trains on normal operation, detects faults, names the faulty sensors and writes a report and the data as csv.
     """
     from patchad.cli.demo import demonstrate
 
@@ -103,7 +102,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Pat
         f"\n{found_count} of {len(result.outcomes)} faults found, the faulty channel among the first three blamed in "
         f"{first_three}; {len(result.false_events)} false events in {len(result.detection.scores):,} rows"
     )
-    print(f"report: {result.report}")
+    print(f"report: {result.report}; the data: {', '.join(str(path) for path in result.data)}")
 
 
 @app.command()
@@ -127,14 +126,17 @@ def fit(
     """
     from patchad.data import periods
     from patchad.data.files import check_outputs
-    from patchad.data.inputs import find_files
+    from patchad.data.inputs import find_files, read_all
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
 
     check_outputs({"-o": output}, [path for _, path in find_files(data)[0]])
     parameters = parse_assignments(settings or [], PatchAD)
     reading = replace(reading, unread=parameters.get("ignore", ()))
-    tables = [table for _, table in _read(data, reading)]
+    named, refused = read_all(data, reading)
+    if refused:
+        raise refusal(refused)
+    tables = [table for _, table in named]
     if exclude_periods is not None:
         known = periods.read_periods(exclude_periods)
         _warn_of_unused(known, tables)
@@ -177,15 +179,17 @@ def detect(
     Prints the events; writes scores, events or a report if asked to.
     """
     from patchad.data.files import check_outputs, write_whole
-    from patchad.data.inputs import find_files
+    from patchad.data.inputs import find_files, read_all
     from patchad.data.periods import read_periods
     from patchad.detectors.registry import load
-    from patchad.report.page import Chapter, render_page
     from patchad.thresholds.promise import parse_rate
 
-    check_outputs({"-o": output, "--events": events, "--report": report}, [model, *(path for _, path in find_files(data)[0])])
+    inputs = [model, *(path for _, path in find_files(data)[0])]
+    check_outputs({"-o": output, "--events": events, "--report": report}, inputs)
     detector = load(model)
-    tables = _read(data, reading, only=detector.columns_)
+    tables, refused = read_all(data, reading, only=detector.columns_)
+    if not tables:
+        raise refusal(refused)
     shape = {"merge_gap": merge_gap, "min_duration": min_duration}
     detector.set_params(**{name: value for name, value in shape.items() if value is not None})
     if false_alarms is not None:
@@ -193,28 +197,17 @@ def detect(
     detector.set_threshold(detector.threshold if threshold is None else threshold)
     periods = () if quiet is None else read_periods(quiet)
     _warn_of_unused(periods, [table for _, table in tables])
-    found: list[Chapter] = []
-    for name, table in tables:
-        channels, truth = (table, None) if reading.labels is None else table.without(reading.labels)
-        detection = _detect(detector, name, channels, periods)
-        found.append(Chapter.of(name, detection, truth))
-    contents: dict[Path, bytes] = {}
-    if output is not None:
-        contents[output] = scores_csv(found)
-    if events is not None:
-        contents[events] = events_json(found)
-    if report is not None:
-        contents[report] = render_page(found)
+    found, truths = _detect_all(detector, tables, reading.labels, periods, refused)
+    contents = result_files(found, truths, scores=output, events=events, report=report)
     write_whole(contents)
     with stoppable("the outputs are complete" if contents else "nothing was written"):
         print_events(found)
-    for one in found:
-        for note in one.detection.notes:
-            notify(f"note: {one.name}: {note}")
-        if one.comparison is not None:
-            notify(f"{one.name}: {one.comparison.summary}")
+    for note in result_notes(found):
+        notify(note)
     total = sum(len(one.detection.events) for one in found)
     notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
+    if refused:
+        raise refusal(refused, len(found))
     if fail_on_event and total:
         raise typer.Exit(1)
 
@@ -325,13 +318,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return fail("stopped; nothing was written", STOPPED)
 
 
-def _read(paths: Sequence[Path], reading: Reading, *, only: Sequence[str] = ()) -> list[tuple[str, Table]]:
-    from patchad.data.inputs import read_all
+def _detect_all(
+    detector: Detector,
+    tables: Sequence[tuple[str, Table]],
+    labels: str | None,
+    quiet: Sequence[Period],
+    refused: list[tuple[str, InputError]],
+) -> tuple[list[Chapter], list[FloatArray]]:
+    """Detect on every table; return the results and the labels. Tables that cannot be used are added to `refused`."""
+    from patchad.report.page import Chapter
 
-    tables, refused = read_all(paths, reading, only=only)
-    if refused:
-        raise refused[0][1]
-    return tables
+    found: list[Chapter] = []
+    truths: list[FloatArray] = []
+    for name, table in tables:
+        try:
+            channels, truth = (table, None) if labels is None else table.without(labels)
+            found.append(Chapter.of(name, detector.detect(channels, quiet=quiet), truth))
+        except InputError as error:
+            refused.append((name, InputError(f"{name}: {error}")))
+            continue
+        truths.extend([] if truth is None else [truth])
+    if not found:
+        raise refusal(refused)
+    return found, truths
 
 
 def _level(detector: Detector) -> str:
@@ -355,14 +364,6 @@ def _warn_of_unused(periods: Sequence[Period], tables: Sequence[Table]) -> None:
         rows = (mark_periods([free], ("",), t.index, range(len(t.values)), zone=t.zone) for t in tables)
         if not any(marked.any() for marked in rows):
             notify(f"note: {period} covers no row of the data")
-
-
-def _detect(detector: Detector, name: str, table: Table, quiet: Sequence[Period]) -> Detection:
-    try:
-        found: Detection = detector.detect(table, quiet=quiet)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return found
 
 
 def _mask(column: FloatArray) -> FloatArray | BoolArray:
