@@ -14,6 +14,8 @@ from patchad.data.names import visible
 
 STOPPED = 130
 """Exit code after Ctrl-C."""
+LONGEST_ERROR = 1000
+"""Characters of an error."""
 
 
 class StoppedError(Exception):
@@ -27,7 +29,10 @@ def notify(message: str) -> None:
 
 def fail(message: str, code: int) -> int:
     """Print an error in one line and return its exit code."""
-    notify("error: " + " ".join(message.split()))
+    line = " ".join(message.split())
+    if len(line) > LONGEST_ERROR:  # a value that it quotes may be of any length
+        line = f"{line[: LONGEST_ERROR // 2]} ... {line[-LONGEST_ERROR // 2 :]}"
+    notify(f"error: {line}")
     return code
 
 

@@ -10,8 +10,9 @@ import sys
 import time as clock
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -297,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        code = int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
+        code = int(_command()(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
         sys.stdout.flush()
         return fail("stopped; nothing was written", STOPPED) if code == STOPPED else code
     except MissingExtraError as error:
@@ -316,6 +317,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return fail(str(stopped), STOPPED)
     except (KeyboardInterrupt, typer.Abort):
         return fail("stopped; nothing was written", STOPPED)
+
+
+@cache
+def _command() -> Any:
+    """Build the command line once: typer builds it for every call."""
+    return typer.main.get_command(app)
 
 
 def _detect_all(

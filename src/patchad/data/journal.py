@@ -91,12 +91,13 @@ def finish(staged: Mapping[Path, Path], journal: Sequence[Path]) -> None:
     """Give all files their names; several have a journal, and get them whatever happens."""
     try:
         _rename(staged)
-    except KeyboardInterrupt:  # too late to stop
-        _rename(staged)
-    except OSError:
+    except BaseException as error:
         if not journal:
             remove(list(staged))
-        raise
+            raise
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        _rename(staged)  # too late to stop
     remove(journal)
 
 
