@@ -239,7 +239,8 @@ def test_one_wrong_input_costs_no_result_of_the_others(folder, wrong_files, tmp_
         assert set(pd.read_csv(outputs["scores.csv"])["series"]) == {"odd", "calm"}
         for path in outputs.values():
             path.unlink()
-        assert run(["detect", str(folder / "model.safetensors"), str(bad), str(bad), *arguments]) == 2
+        alone = [str(bad), str(wrong_files / "none.csv")]
+        assert run(["detect", str(folder / "model.safetensors"), *alone, *arguments]) == 2
         printed = capsys.readouterr()
         assert "2 inputs were refused: " in printed.err
         assert printed.out == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import numpy as np
 from patchad.detectors import checkpoint
 
 VALUES: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 2, 7, 10**9, 10**18, -(10**18), 10**40, 10**400, 0.5, -0.5, 1e308, float("nan"), float("inf"),
-    "", "x", "\x1b[31m", "=1+1", "🙂" * 40, "9" * 5000, [], [1], [[]], [None], [1, "a"], ["x"] * 3, {}, {"name": "auto"},
-    {"name": "fixed", "value": "x"}, {"a": {"b": {"c": []}}}, [0] * 100_000, [[0, 10]], [[10, 0]], [[-5, 10**12]], "auto",
-    "ratio:1", "quantile:2", "cuda", "meta", "mps", "newest", "mean",
+    None, True, False, 0, 1, -1, 2, 7, 10**9, 10**18, -(10**18), 10**40, 10**400, 0.5, -0.5, 1e308, np.nan, np.inf,
+    "", "x", "\x1b[31m", "=1+1", "🙂" * 40, "9" * 5000, [], [1], [[]], [None], [1, "a"], ["x"] * 3, {},
+    {"name": "auto"}, {"name": "fixed", "value": "x"}, {"a": {"b": {"c": []}}}, [0] * 100_000, [[0, 10]], [[10, 0]],
+    [[-5, 10**12]], "auto", "ratio:1", "quantile:2", "cuda", "meta", "mps", "newest", "mean",
 )  # fmt: skip
 """What stands where something else should."""
 
@@ -49,9 +50,9 @@ def hostile_model(rng: random.Random, source: Path, target: Path) -> str:
         del header[name]
     if kind == "text":
         return _written(rng, target, header, arrays)
-    changes = []
-    for _ in range(rng.choice([1, 1, 1, 2, 4])):
-        changes.append(_change_header(rng, header) if kind == "header" else _change_array(rng, arrays))
+    count = rng.choice([1, 1, 1, 2, 4])
+    change, place = (_change_header, header) if kind == "header" else (_change_array, arrays)
+    changes = [change(rng, place) for _ in range(count)]
     checkpoint.write(target, header, arrays)
     return "; ".join(changes)
 
@@ -79,38 +80,36 @@ def _change_header(rng: random.Random, header: dict[str, Any]) -> str:
     return f"{path} = {new!r}"[:200]
 
 
+def _with_wrong_values(rng: random.Random, old: Any) -> Any:
+    values = old.astype(np.float64).reshape(-1)
+    values[: rng.randrange(1, 4)] = rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0])
+    return values.reshape(old.shape).astype(old.dtype)
+
+
+ARRAYS: dict[str, Callable[[random.Random, Any], Any]] = {
+    "another type": lambda rng, old: old.astype(rng.choice(["float16", "float64", "int8", "int64", "bool", "uint8"])),
+    "flat": lambda _, old: old.reshape(-1),
+    "one axis more": lambda _, old: old[None],
+    "shorter": lambda _, old: old.reshape(-1)[:-1],
+    "longer": lambda _, old: np.concatenate([old.reshape(-1)] * 3),
+    "empty": lambda _, old: old.reshape(-1)[:0],
+    "zeros": lambda _, old: np.zeros_like(old),
+    "negative": lambda _, old: ~old if old.dtype == bool else -old,
+    "huge": lambda _, old: (old * 1e30).astype(old.dtype),
+    "wrong values": _with_wrong_values,
+}
+
+
 def _change_array(rng: random.Random, arrays: dict[str, Any]) -> str:
-    name = rng.choice(list(arrays))
-    old = np.array(arrays[name])
-    action = rng.randrange(12)
-    with np.errstate(all="ignore"):
-        if action == 0:
-            del arrays[name]
-        elif action == 1:
-            arrays[name] = old.astype(rng.choice(["float16", "float64", "int8", "int64", "bool", "uint8"]))
-        elif action == 2:
-            arrays[name] = old.reshape(-1)
-        elif action == 3:
-            arrays[name] = old[None]
-        elif action == 4:
-            arrays[name] = old.reshape(-1)[:-1]
-        elif action == 5:
-            arrays[name] = np.zeros((0,), old.dtype)
-        elif action == 6:
-            arrays[name] = np.zeros_like(old)
-        elif action == 7:
-            arrays[name] = -old if old.dtype != bool else ~old
-        elif action == 8:
-            arrays[name] = (old * 1e30).astype(old.dtype)
-        elif action == 9:
-            values = old.astype(np.float64).reshape(-1)
-            values[: rng.randrange(1, 4)] = rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 0.0])
-            arrays[name] = values.reshape(old.shape).astype(old.dtype)
-        elif action == 10:
-            arrays[name] = arrays[rng.choice(list(arrays))]
-        else:
-            arrays[name] = np.concatenate([old.reshape(-1)] * 3)
-    return f"array {name}: action {action}"
+    name, action = rng.choice(list(arrays)), rng.choice([*ARRAYS, "missing", "another array"])
+    if action == "missing":
+        del arrays[name]
+    elif action == "another array":
+        arrays[name] = arrays[rng.choice(list(arrays))]
+    else:
+        with np.errstate(all="ignore"):
+            arrays[name] = ARRAYS[action](rng, np.array(arrays[name]))
+    return f"array {name}: {action}"
 
 
 def _damaged(rng: random.Random, source: Path, target: Path) -> str:

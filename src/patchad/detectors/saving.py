@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -83,9 +84,11 @@ def restore_detector(kind: type[Kind], header: dict[str, Any], arrays: dict[str,
     for name, expected in learned_types(kind).items():
         if expected is not nn.Module:
             setattr(detector, name, state.take(name, expected))
-    detector._rebuild(state)
-    detector.set_threshold(detector.threshold)
-    _try_out(detector)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numbers that overflow, arrays of a wrong shape: what comes of them is checked
+        detector._rebuild(state)
+        detector.set_threshold(detector.threshold)
+        _try_out(detector)
     return detector
 
 
