@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One thread: threads that wait for each other crawl when the machine has other work to do.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-all soak check format clean
 
 .venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_kernels/csrc/*)
 	$(PYTHON) -m venv .venv
@@ -19,6 +19,9 @@ test: .venv/ready  ## what CI runs, with COVERAGE set
 
 test-all: .venv/ready  ## and the checks that take minutes
 	$(TESTS)
+
+soak: .venv/ready  ## 100,000 hostile inputs and 500 kills: hours; resumes, and writes what came of them
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 
 check: .venv/ready  ## format, lint, types, import contract
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

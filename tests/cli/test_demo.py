@@ -35,7 +35,13 @@ def test_the_demo_finds_its_faults_and_writes_a_report(tmp_path, capsys):
     found, total = map(int, re.search(r"(\d+) of (\d+) faults found", printed).groups())
     assert found >= 0.8 * total
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
-    assert [path.name for path in (tmp_path / "demo").iterdir()] == ["report.html"]
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"report.html", "train.csv", "test.csv"}
+    model, scores = str(tmp_path / "pump.safetensors"), tmp_path / "scores.csv"
+    assert run(["fit", str(tmp_path / "demo" / "train.csv"), "-o", model]) == 0
+    call = ["detect", model, str(tmp_path / "demo" / "test.csv"), "--labels", "label", "-o", str(scores)]
+    assert run(call) == 0
+    assert f"{found} of {total} labelled anomalies found" in capsys.readouterr().err
+    assert run(["evaluate", str(scores), "--labels", "label"]) == 0
 
 
 @pytest.mark.slow

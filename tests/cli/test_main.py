@@ -83,6 +83,13 @@ def test_a_label_column_is_not_a_channel_and_is_compared_with_the_events(folder,
     assert "1 of 1 labelled anomaly found, 0 missed" in messages
     assert "ignored columns that were not in the fit: 'doubt'" in messages
     assert "Against the labels" in report.read_text()
+    scores = tmp_path / "scores.csv"
+    assert run([*call, "--labels", "fault", "-o", str(scores)]) == 0
+    written = pd.read_csv(scores)
+    assert list(written)[-1] == "label"
+    assert written["label"].tolist() == fault.tolist()
+    assert run(["evaluate", str(scores), "--labels", "label"]) == 0
+    capsys.readouterr()
     for name, match in (("nonsense", "there is no column 'nonsense'"), ("doubt", "0 and 1")):
         assert run([*call, "--labels", name]) == 2
         assert match in capsys.readouterr().err
@@ -129,6 +136,11 @@ WRONG = {
     "short": (["fit", "{tmp}/short.csv", "-o", "{out}"], "at least 32 are needed"),
     "empty folder": (["fit", "{tmp}/folder", "-o", "{out}"], "has no data file"),
     "output is a folder": (["fit", "{train}", "-o", "{tmp}/folder"], "is a folder"),
+    "output is the input": (["fit", "{train}", "-o", "{train}"], "is also an input"),
+    "output is the model": (["detect", "{model}", "{train}", "--report", "{model}"], "is also an input"),
+    "one output twice": (["detect", "{model}", "{train}", "-o", "{out}", "--events", "{out}"], "are the same file"),
+    "exported over the model": (["export", "{model}", "-o", "{model}"], "is also an input"),
+    "full disk": (["detect", "{model}", "{train}", "-o", "/dev/full", "--events", "{out}"], "'/dev/full': No space"),
     "unknown time": (["fit", "{train}", "-o", "{out}", "--time", "when"], "there is no column 'when'"),
     "unknown parameter": (["fit", "{train}", "-o", "{out}", "--set", "windw=3"], "did you mean 'window'?"),
     "wrong type": (["fit", "{train}", "-o", "{out}", "--set", "window=big"], "an integer is needed"),
@@ -198,9 +210,48 @@ def test_outputs_appear_together_or_not_at_all(folder, tmp_path, capsys):
     (tmp_path / "taken").mkdir()
     arguments = ["-o", str(tmp_path / "scores.csv"), "--report", str(tmp_path / "taken")]
     assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), *arguments]) == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert "is a folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     assert list((tmp_path / "taken").iterdir()) == []
+
+
+def test_one_wrong_input_costs_no_result_of_the_others(folder, wrong_files, tmp_path, capsys):
+    outputs = {name: tmp_path / name for name in ("scores.csv", "events.json", "report.html")}
+    arguments = ["-o", str(outputs["scores.csv"]), "--events", str(outputs["events.json"]), "--fail-on-event"]
+    arguments += ["--report", str(outputs["report.html"])]
+    infinite = frame(100, seed=9)
+    infinite.loc[50, "heat"] = np.inf
+    infinite.to_csv(tmp_path / "infinite.csv", index=False)
+    good = [str(folder / "odd.csv"), str(folder / "calm.csv")]
+    for bad, message in (
+        (wrong_files / "ragged.csv", "not a well-formed CSV"),
+        (wrong_files / "short.csv", "of the fit"),
+        (tmp_path / "infinite.csv", "infinite value"),
+    ):
+        call = ["detect", str(folder / "model.safetensors"), good[0], str(bad), good[1], "--no-join"]
+        assert run([*call, *arguments]) == 2
+        printed = capsys.readouterr()
+        (error,) = (line for line in printed.err.splitlines() if line.startswith("error: "))
+        assert bad.stem in error
+        assert message in error
+        assert "the results of the 2 other series are complete" in error
+        assert "odd" in printed.out
+        assert set(pd.read_csv(outputs["scores.csv"])["series"]) == {"odd", "calm"}
+        for path in outputs.values():
+            path.unlink()
+        alone = [str(bad), str(wrong_files / "none.csv")]
+        assert run(["detect", str(folder / "model.safetensors"), *alone, *arguments]) == 2
+        printed = capsys.readouterr()
+        assert "2 inputs were refused: " in printed.err
+        assert printed.out == ""
+        assert not any(path.exists() for path in outputs.values())
+
+
+def test_fit_with_one_wrong_input_names_it_and_writes_nothing(folder, wrong_files, tmp_path, capsys):
+    data = [str(folder / "train.csv"), str(wrong_files / "ragged.csv")]
+    assert run(["fit", *data, "-o", str(tmp_path / "model")]) == 2
+    assert "ragged.csv" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import functools
 import http.server
 import io
 import logging
+import re
 import sys
 import threading
 import zipfile
@@ -18,7 +19,7 @@ from tests import native
 
 from patchad.datasets import DATASETS, get, load
 from patchad.datasets.dataset import Recipe, Source
-from patchad.datasets.download import _unpack
+from patchad.datasets.download import Limit, _extract, _unpack
 from patchad.errors import InputError, MissingExtraError
 
 RECIPES = {name: dataset.recipe for name, dataset in DATASETS.items() if dataset.recipe is not None}
@@ -223,3 +224,29 @@ def test_an_archive_without_the_expected_members_is_refused(
         path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         _unpack(RECIPES["SMD"].sources[0], path, tmp_path / "stage")
+
+
+def packed(**members: bytes) -> io.BytesIO:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    buffer.seek(0)
+    return buffer
+
+
+@pytest.mark.parametrize("limit", [Limit(size=10_000), Limit(free=10_000)], ids=["size", "ratio"])
+def test_an_archive_that_unpacks_to_far_more_than_it_is_stops_at_a_limit(tmp_path: Path, limit: Limit) -> None:
+    bomb = packed(a=bytes(10**7))
+    for archive in (bomb, packed(**{"inner.zip": bomb.getvalue()})):
+        with pytest.raises(InputError, match="do not use it"):
+            _extract(archive, re.compile("(.*)"), tmp_path / "stage", limit)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 10**7 / 2
+
+
+def test_a_zip_in_a_zip_in_a_zip_is_not_unpacked_and_no_name_leaves_the_folder(tmp_path: Path) -> None:
+    deep = packed(**{"b.zip": packed(**{"c.zip": packed(d=b"1").getvalue()}).getvalue()})
+    assert _extract(deep, re.compile("(d)"), tmp_path / "stage", Limit()) == 0
+    outside = packed(**{"/etc/a": b"1", "../b": b"1", "c": b"1"})
+    assert _extract(outside, re.compile("(.*)"), tmp_path / "stage", Limit()) == 1
+    assert [path.name for path in (tmp_path / "stage").iterdir()] == ["c"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from patchad.cli.console import notify
 from patchad.cli.reading import reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError
@@ -39,14 +40,11 @@ def accept(
 
     No refit: what was found in these rows, and what is like it, raises no event any more. `inspect` lists it.
     """
+    from patchad.data.files import check_outputs
     from patchad.data.inputs import read_all
     from patchad.detectors.registry import load
 
-    if output.is_dir():
-        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o new.safetensors")
-    for path in [model, *([] if data is None else [data])]:
-        if path.exists() and output.exists() and path.samefile(output):
-            raise InputError(f"-o {str(output)!r} is also an input, and would be lost; choose another path")
+    check_outputs({"-o": output}, [model, *([] if data is None else [data])])
     if data is None and (not undo or since is not None or until is not None):
         raise InputError("no DATA to take rows from; name a file, or give --undo alone to take back the newest")
     detector = load(model)
@@ -62,7 +60,7 @@ def accept(
         start, stop = _rows(table, since, until)
         told = _undo(detector, table, start, stop) if undo else _accept(detector, table, start, stop)
     detector.save(output)
-    typer.echo(f"{told}; wrote {output}", err=True)
+    notify(f"{told}; wrote {output}")
 
 
 def _accept(detector: Detector, table: Table, start: int, stop: int) -> str:

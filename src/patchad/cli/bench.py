@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from patchad.cli.console import notify, stoppable
 from patchad.errors import PatchADError
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ app = typer.Typer(
     no_args_is_help=False,
     rich_markup_mode=None,
 )
-
-_notify = partial(typer.echo, err=True)
 
 
 class Format(StrEnum):
@@ -73,19 +71,16 @@ def run(
         datasets=_split(datasets),
         max_steps=max_steps,
     )
-    try:
-        summary = run_suite(find_suite(suite), output, options, _notify)
-    except KeyboardInterrupt:
-        _notify(f"stopped; the records so far are in {output}; the same command resumes the run")
-        raise typer.Exit(130) from None
+    with stoppable(f"the records so far are in {output}; the same command resumes the run"):
+        summary = run_suite(find_suite(suite), output, options, notify)
     if summary.missing:
-        _notify(f"not run, because the data are missing: {', '.join(summary.missing)}")
+        notify(f"not run, because the data are missing: {', '.join(summary.missing)}")
     if summary.failed:
         raise PatchADError(
             f"{len(summary.failed)} of {summary.cells} cells failed, the first with {summary.failed[0]}; all other "
             f"records are in {output}; run the same command to retry the failed cells"
         )
-    _notify(f"{summary.cells} records in {output}; print them with `patchad bench table {output}`")
+    notify(f"{summary.cells} records in {output}; print them with `patchad bench table {output}`")
 
 
 @app.command()
@@ -137,8 +132,8 @@ def figures(
             print(f"{name:<18} {figure.about}")
         return
     options = FigureOptions(data=data, records=tuple(_read_all(records or [])), quick=quick)
-    made = make_figures(names or [], output, options, _notify)
-    _notify(f"{len(made)} figures in {output}")
+    made = make_figures(names or [], output, options, notify)
+    notify(f"{len(made)} figures in {output}")
 
 
 def _read_all(paths: list[Path]) -> list[Record]:

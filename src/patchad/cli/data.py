@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from patchad.cli.console import notify
+
 if TYPE_CHECKING:
     from patchad.datasets.checking import Finding
 
@@ -48,7 +50,7 @@ def get(
 
     result = download(name, data, progress=sys.stderr.isatty())
     done = "downloaded to" if result.fetched else "is already in"
-    typer.echo(f"{result.name} {done} {result.folder}: {result.files} files", err=True)
+    notify(f"{result.name} {done} {result.folder}: {result.files} files")
 
 
 def _remarks(finding: Finding) -> str:

@@ -40,19 +40,22 @@ class Demonstration:
     outcomes: tuple[Outcome, ...]
     false_events: tuple[Event, ...]
     report: Path
+    data: tuple[Path, Path]
+    """The csv files of normal operation and of the faults, with a column of labels."""
 
 
 def demonstrate(out: Path, *, seed: int = 0, verbose: bool = False) -> Demonstration:
-    """Fit on a plant without faults, detect on one with two of each kind, write `out/report.html`."""
+    """Fit on a plant without faults, detect on one with two of each kind, write a report and the data into a folder."""
     train = simulate_plant(TRAIN_ROWS, seed=seed)
     kinds = tuple(FAULTS) * 2
     run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=seed + 1, kinds=kinds, start="2024-02-01")
     detector = PatchAD(random_state=seed, verbose=verbose).fit(_table(train))
     detection = detector.detect(_table(run))
     outcomes, false_events = match_faults(run.faults, detection.events)
-    report = out / "report.html"
-    write_whole({report: render_page([Chapter.of("", detection, run.labels)], "PatchAD demo: a pumping station")})
-    return Demonstration(run, detection, outcomes, false_events, report)
+    report, normal, faulty = (out / name for name in ("report.html", "train.csv", "test.csv"))
+    page = render_page([Chapter.of("", detection, run.labels)], "PatchAD demo: a pumping station")
+    write_whole({report: page, normal: _csv(train), faulty: _csv(run, labels=True)})
+    return Demonstration(run, detection, outcomes, false_events, report, (normal, faulty))
 
 
 def match_faults(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[tuple[Outcome, ...], tuple[Event, ...]]:
@@ -68,3 +71,13 @@ def match_faults(faults: tuple[Fault, ...], events: tuple[Event, ...]) -> tuple[
 
 def _table(run: PlantRun) -> Table:
     return Table(run.values, run.channels, run.times)
+
+
+def _csv(run: PlantRun, *, labels: bool = False) -> bytes:
+    import pandas as pd
+
+    frame = pd.DataFrame(run.values, columns=run.channels)
+    frame.insert(0, "time", run.times)
+    if labels:
+        frame["label"] = run.labels.astype(int)
+    return str(frame.to_csv(index=False)).encode()

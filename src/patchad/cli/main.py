@@ -6,14 +6,13 @@ Exit codes: 0 done; 1 done, with events found under `--fail-on-event`; 2 wrong c
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time as clock
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -23,7 +22,8 @@ from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli import scan as scan_cli
-from patchad.cli.output import blamed, events_json, print_events, scores_csv
+from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare, stoppable
+from patchad.cli.output import blamed, print_events, refusal, result_files, result_notes
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError, MissingExtraError, PatchADError, listed
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from patchad.data.table import BoolArray, FloatArray, Table
     from patchad.detectors.base import Detector
     from patchad.report.page import Chapter
-    from patchad.results.detection import Detection
 
 app = typer.Typer(
     help="Time-series anomaly detection: fit on normal data, detect events, name the sensors to blame.",
@@ -50,8 +49,6 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 SHAPE = ("window", "hop", "patch_sizes")
 """What `inspect` prints of the parameters that a fit may change, where a detector has them."""
-
-_notify = partial(typer.echo, err=True)
 
 Model = Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")]
 
@@ -85,14 +82,14 @@ def options(
 
 
 @app.command()
-def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("patchad-demo")) -> None:
+def demo(out: Annotated[Path, typer.Option(help="Folder for the report and the data.")] = Path("patchad-demo")) -> None:
     """Find the faults of a simulated plant.
 
-    Trains on normal operation, detects faults, names the faulty sensors and writes a report.
+    Trains on normal operation, detects faults, names the faulty sensors and writes a report and the data as csv.
     """
     from patchad.cli.demo import demonstrate
 
-    _notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
+    notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
     result = demonstrate(out, verbose=True)
     print(f"{'fault':<18} {'in channel':<14} {'at':<17} {'found':<7} {'blamed, most first'}")
     for outcome in result.outcomes:
@@ -106,7 +103,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the report.")] = Pat
         f"\n{found_count} of {len(result.outcomes)} faults found, the faulty channel among the first three blamed in "
         f"{first_three}; {len(result.false_events)} false events in {len(result.detection.scores):,} rows"
     )
-    print(f"report: {result.report}")
+    print(f"report: {result.report}; the data: {', '.join(str(path) for path in result.data)}")
 
 
 @app.command()
@@ -129,14 +126,18 @@ def fit(
     Every file is one series, or several that follow each other in time. Writes a model file.
     """
     from patchad.data import periods
+    from patchad.data.files import check_outputs
+    from patchad.data.inputs import find_files, read_all
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
 
-    if output.is_dir():
-        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.safetensors")
+    check_outputs({"-o": output}, [path for _, path in find_files(data)[0]])
     parameters = parse_assignments(settings or [], PatchAD)
     reading = replace(reading, unread=parameters.get("ignore", ()))
-    tables = [table for _, table in _read(data, reading)]
+    named, refused = read_all(data, reading)
+    if refused:
+        raise refusal(refused)
+    tables = [table for _, table in named]
     if exclude_periods is not None:
         known = periods.read_periods(exclude_periods)
         _warn_of_unused(known, tables)
@@ -146,8 +147,8 @@ def fit(
     detector = PatchAD(**({"verbose": True} | parameters)).fit(tables)
     detector.save(output)
     for note in detector.fit_notes_:
-        _notify(f"note: {note}")
-    _notify(
+        notify(f"note: {note}")
+    notify(
         f"fitted {rows:,} rows x {len(detector.channels_)} channels in {clock.monotonic() - began:.1f} s "
         f"({detector.n_parameters_:,} parameters); wrote {output}"
     )
@@ -178,14 +179,18 @@ def detect(
 
     Prints the events; writes scores, events or a report if asked to.
     """
-    from patchad.data.files import write_whole
+    from patchad.data.files import check_outputs, write_whole
+    from patchad.data.inputs import find_files, read_all
     from patchad.data.periods import read_periods
     from patchad.detectors.registry import load
-    from patchad.report.page import Chapter, render_page
     from patchad.thresholds.promise import parse_rate
 
+    inputs = [model, *(path for _, path in find_files(data)[0])]
+    check_outputs({"-o": output, "--events": events, "--report": report}, inputs)
     detector = load(model)
-    tables = _read(data, reading, only=detector.columns_)
+    tables, refused = read_all(data, reading, only=detector.columns_)
+    if not tables:
+        raise refusal(refused)
     shape = {"merge_gap": merge_gap, "min_duration": min_duration}
     detector.set_params(**{name: value for name, value in shape.items() if value is not None})
     if false_alarms is not None:
@@ -193,27 +198,17 @@ def detect(
     detector.set_threshold(detector.threshold if threshold is None else threshold)
     periods = () if quiet is None else read_periods(quiet)
     _warn_of_unused(periods, [table for _, table in tables])
-    found: list[Chapter] = []
-    for name, table in tables:
-        channels, truth = (table, None) if reading.labels is None else table.without(reading.labels)
-        detection = _detect(detector, name, channels, periods)
-        found.append(Chapter.of(name, detection, truth))
-    contents: dict[Path, bytes] = {}
-    if output is not None:
-        contents[output] = scores_csv(found)
-    if events is not None:
-        contents[events] = events_json(found)
-    if report is not None:
-        contents[report] = render_page(found)
+    found, truths = _detect_all(detector, tables, reading.labels, periods, refused)
+    contents = result_files(found, truths, scores=output, events=events, report=report)
     write_whole(contents)
-    print_events(found)
-    for one in found:
-        for note in one.detection.notes:
-            _notify(f"note: {one.name}: {note}")
-        if one.comparison is not None:
-            _notify(f"{one.name}: {one.comparison.summary}")
+    with stoppable("the outputs are complete" if contents else "nothing was written"):
+        print_events(found)
+    for note in result_notes(found):
+        notify(note)
     total = sum(len(one.detection.events) for one in found)
-    _notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
+    notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
+    if refused:
+        raise refusal(refused, len(found))
     if fail_on_event and total:
         raise typer.Exit(1)
 
@@ -227,14 +222,14 @@ def export(model: Model, output: Annotated[Path, typer.Option("--output", "-o", 
 
     The graph maps raw windows to what each witness observes, and is checked against the model.
     """
+    from patchad.data.files import check_outputs
     from patchad.detectors.backends.onnx import export as write
     from patchad.detectors.registry import load
 
-    if output.is_dir():
-        raise InputError(f"{str(output)!r} is a folder; give the path of a file to write, as in -o model.onnx")
+    check_outputs({"-o": output}, [model])
     detector = load(model)
     write(detector, output)
-    _notify(f"wrote {output}; the graph and the model agree")
+    notify(f"wrote {output}; the graph and the model agree")
 
 
 @app.command()
@@ -291,46 +286,68 @@ def evaluate(
     print(f"{'metric':<24} {'scores':>9} {'random':>9}")
     for name, value in ours.items():
         print(f"{name:<24} {value:>9.4f} {random[name]:>9.4f}")
-    _notify("PA-F1 rewards random scores: judge it, and every other metric, by its distance from the random column.")
+    notify("PA-F1 rewards random scores: judge it, and every other metric, by its distance from the random column.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error is one line on stderr."""
-    logging.basicConfig(level=logging.WARNING, format="note: %(message)s", stream=sys.stderr)
+    prepare()
     sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    stopped = 130  # typer's exit code for Ctrl-C
     try:
-        code = int(app(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
-        return _fail("stopped; nothing was written", stopped) if code == stopped else code
+        code = int(_command()(args=arguments, standalone_mode=False, prog_name="patchad") or 0)
+        sys.stdout.flush()
+        return fail("stopped; nothing was written", STOPPED) if code == STOPPED else code
     except MissingExtraError as error:
-        return _fail(str(error), 3)
+        return fail(str(error), 3)
     except PatchADError as error:
-        return _fail(str(error), 2)
+        return fail(str(error), 2)
     except UsageError as error:
         message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
-        return _fail(f"{message}; `patchad --help` lists the commands and their options", 2)
+        return fail(f"{message}; `patchad --help` lists the commands and their options", 2)
     except OSError as error:
-        return _fail(f"cannot write {error.filename!r}: {error.strerror}; choose another path", 2)
+        what = "" if error.filename is None else f" {str(error.filename)!r}"
+        return fail(f"cannot write{what}: {error.strerror or error}; choose another path", 2)
+    except MemoryError:
+        return fail("there is not enough RAM for this; give less data at once, or a smaller model", 2)
+    except StoppedError as stopped:
+        return fail(str(stopped), STOPPED)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped; nothing was written", stopped)
+        return fail("stopped; nothing was written", STOPPED)
 
 
-def _fail(message: str, code: int) -> int:
-    _notify("error: " + " ".join(message.split()))
-    return code
+@cache
+def _command() -> Any:
+    """Build the command line once: typer builds it for every call."""
+    return typer.main.get_command(app)
 
 
-def _read(paths: Sequence[Path], reading: Reading, *, only: Sequence[str] = ()) -> list[tuple[str, Table]]:
-    from patchad.data.inputs import read_all
+def _detect_all(
+    detector: Detector,
+    tables: Sequence[tuple[str, Table]],
+    labels: str | None,
+    quiet: Sequence[Period],
+    refused: list[tuple[str, InputError]],
+) -> tuple[list[Chapter], list[FloatArray]]:
+    """Detect on every table; return the results and the labels. Tables that cannot be used are added to `refused`."""
+    from patchad.report.page import Chapter
 
-    tables, refused = read_all(paths, reading, only=only)
-    if refused:
-        raise refused[0][1]
-    return tables
+    found: list[Chapter] = []
+    truths: list[FloatArray] = []
+    for name, table in tables:
+        try:
+            channels, truth = (table, None) if labels is None else table.without(labels)
+            found.append(Chapter.of(name, detector.detect(channels, quiet=quiet), truth))
+        except InputError as error:
+            refused.append((name, InputError(f"{name}: {error}")))
+            continue
+        truths.extend([] if truth is None else [truth])
+    if not found:
+        raise refusal(refused)
+    return found, truths
 
 
 def _level(detector: Detector) -> str:
@@ -353,15 +370,7 @@ def _warn_of_unused(periods: Sequence[Period], tables: Sequence[Table]) -> None:
         free = replace(period, channel=None)
         rows = (mark_periods([free], ("",), t.index, range(len(t.values)), zone=t.zone) for t in tables)
         if not any(marked.any() for marked in rows):
-            _notify(f"note: {period} covers no row of the data")
-
-
-def _detect(detector: Detector, name: str, table: Table, quiet: Sequence[Period]) -> Detection:
-    try:
-        found: Detection = detector.detect(table, quiet=quiet)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return found
+            notify(f"note: {period} covers no row of the data")
 
 
 def _mask(column: FloatArray) -> FloatArray | BoolArray:

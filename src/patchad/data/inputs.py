@@ -17,7 +17,7 @@ from patchad.data.readers.registry import FOLDER_KINDS, READERS, kind_of
 from patchad.data.reading import Reading
 from patchad.data.shaping import columns_of, shape
 from patchad.data.table import FloatArray, Table, to_table
-from patchad.errors import InputError
+from patchad.errors import InputError, listed
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,12 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
             table.without(name)  # which refuses text
     except InputError as error:
         raise InputError(f"{path}: {_shortened(error)}") from None
-    return {name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())}
+    found: dict[str, FloatArray] = {
+        name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())
+    }
+    if not found.keys() >= set(names):
+        raise InputError(f"{path}: one of the columns {listed(names)} holds times; a column of numbers is needed")
+    return found
 
 
 def read_container(path: Path, member: str) -> Any:

@@ -128,7 +128,7 @@ class Preparer:
         """Check that times increase; return the steps between them."""
         if times is None:
             return None
-        unknown = np.isnat(times) if times.dtype.kind in "mM" else np.isnan(times.astype(np.float64))
+        unknown = np.isnat(times) if times.dtype.kind in "mM" else ~np.isfinite(times.astype(np.float64))
         if unknown.any():
             row = self.seen + int(unknown.argmax())
             raise InputError(f"row {row} has no time; every row needs one, so fill it or drop the row")

@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,28 +127,62 @@ def _unpack(source: Source, path: Path, stage: Path) -> None:
         return
     try:
         with path.open("rb") as file:
-            kept = _extract(file, re.compile(source.members), stage)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            kept = _extract(file, re.compile(source.members), stage, Limit())
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{source.file} is not a usable zip archive: {error}; download it again") from error
     path.unlink()
     if not kept:
         raise InputError(f"{source.file} holds no file like {source.members}; it may have changed: check {source.url}")
 
 
-def _extract(file: IO[bytes], members: re.Pattern[str], stage: Path) -> int:
+def _extract(file: IO[bytes], members: re.Pattern[str], stage: Path, limit: Limit, *, inner: bool = False) -> int:
     kept = 0
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
-            if member.filename.endswith(".zip"):  # the UCR archive was once published as a zip inside a zip
-                with archive.open(member) as inner:
-                    kept += _extract(inner, members, stage)
+            if member.filename.endswith(".zip") and not inner:  # the UCR archive was once a zip inside a zip
+                with tempfile.TemporaryFile(dir=stage.parent) as unpacked:
+                    limit.copy(archive, member, unpacked)
+                    kept += _extract(unpacked, members, stage, limit, inner=True)
             match = members.fullmatch(member.filename)
-            if match and not member.is_dir() and ".." not in Path(match[1]).parts:
+            if match and not member.is_dir() and _stays_inside(match[1]):
                 target = stage / match[1]
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.read(member))
+                with target.open("wb") as written:
+                    limit.copy(archive, member, written)
                 kept += 1
     return kept
+
+
+def _stays_inside(name: str) -> bool:
+    path = Path(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+@dataclass(slots=True)
+class Limit:
+    """How much may come out of an archive: a few bytes can stand for a full disk."""
+
+    size: int = 16 * 2**30
+    """Bytes of all files together; the largest dataset has about two GiB."""
+    ratio: int = 200
+    """Bytes of a file for each byte that it takes in the archive; tables of numbers stay under 50."""
+    free: int = 64 * 2**20
+    """Bytes of a file to which the ratio does not apply."""
+    taken: int = 0
+    """Bytes that came out so far."""
+
+    def copy(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: IO[bytes]) -> None:
+        """Unpack one file, as far as it stays within the limits; what the archive says of its size is not trusted."""
+        size = 0
+        with archive.open(member) as source:
+            while block := source.read(2**20):
+                size, self.taken = size + len(block), self.taken + len(block)
+                if self.taken > self.size or size > max(self.free, self.ratio * member.compress_size):
+                    raise InputError(
+                        f"{member.filename!r} unpacks to more than {size:,} bytes from {member.compress_size:,}, which "
+                        "no dataset does; the archive is damaged or hostile: do not use it"
+                    )
+                target.write(block)
 
 
 class _Bar:

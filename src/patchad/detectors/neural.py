@@ -15,6 +15,7 @@ from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.detectors.state import State
 from patchad.detectors.windowed import WindowDetector
+from patchad.errors import ModelFileError
 from patchad.model.progress import training_bar
 from patchad.model.randomness import seeded
 from patchad.model.training import Goal, Progress, TrainConfig, find_device, train
@@ -146,12 +147,21 @@ class NeuralDetector(WindowDetector):
 
     def _rebuild(self, state: State) -> None:
         self.device_ = find_device(self.device)
+        self._check_depth(state)
         with torch.device("meta"):  # takes no RAM, whatever sizes the file claims
             state.check_shapes("net_", self._bare_net())
         with seeded(0, torch.device("cpu")):
             net = self._bare_net()
         state.load_into("net_", net)
         self.net_ = net.to(self.device_).eval()
+
+    def _check_depth(self, state: State) -> None:
+        """Refuse a file that claims more layers than it has arrays: a million of them take minutes to build."""
+        arrays = sum(name.startswith("net_.") for name in state.arrays)
+        for name, value in self.get_params(deep=False).items():
+            count = len(value) if isinstance(value, tuple) else value if name == "layers" else 0
+            if count > arrays:
+                raise ModelFileError(f"{name} stands for {count} parts of a net, and the file has {arrays} arrays")
 
 
 def _each(*watches: Watch | None) -> Watch | None:

@@ -15,7 +15,7 @@ from patchad.errors import InputError, ModelFileError, listed
 
 Backend = Literal["torch", "onnx"]
 
-_BROKEN = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+_BROKEN = (ArithmeticError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
 """What a file that is not what it claims to be may raise, `ModelFileError` without the path among them."""
 
 DETECTORS: Mapping[str, type[Detector]] = {"patchad": PatchAD, **BASELINES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +11,9 @@ from torch import nn
 
 from patchad.alarms.feedback import fits_channels
 from patchad.data.parameters import fits
+from patchad.data.series import Series
 from patchad.data.stages import Scored
+from patchad.data.table import Table
 from patchad.detectors import checkpoint
 from patchad.detectors.state import State
 from patchad.errors import ModelFileError, UnsupportedError
@@ -81,9 +84,12 @@ def restore_detector(kind: type[Kind], header: dict[str, Any], arrays: dict[str,
     for name, expected in learned_types(kind).items():
         if expected is not nn.Module:
             setattr(detector, name, state.take(name, expected))
-    detector._rebuild(state)
-    _try_out(detector)
-    return detector.set_threshold(detector.threshold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numbers that overflow, arrays of a wrong shape: what comes of them is checked
+        detector._rebuild(state)
+        detector.set_threshold(detector.threshold)
+        _try_out(detector)
+    return detector
 
 
 def learned_types(kind: type[Detector]) -> dict[str, Any]:
@@ -98,9 +104,16 @@ def learned_types(kind: type[Detector]) -> dict[str, Any]:
 
 
 def _try_out(detector: Detector) -> None:
-    """Score one row, so that a file whose arrays do not fit each other is refused when it is loaded."""
-    found = Scored.join(list(detector._scored(detector.initial_[None], explain=True)))
+    """Detect on a few rows, so that a file whose arrays do not fit each other is refused when it is loaded."""
+    scored = Scored.join(list(detector._scored(detector.initial_[None], explain=True)))
     if not fits_channels(detector.likeness_, detector.feedback_, len(detector.channels_)):
         raise ModelFileError("its arrays of what is alike, accepted or confirmed do not fit each other")
-    if found.scores.shape != (1,) or not np.isfinite(found.scores).all():
+    if scored.scores.shape != (1,) or not np.isfinite(scored.scores).all():
         raise ModelFileError("its arrays do not fit each other")
+    rows = np.repeat(detector.initial_[None], 2 * detector._window() + 1, axis=0)
+    rows[detector._window() :] += 1 + np.abs(detector.initial_)
+    found = detector.detect(Table(rows, detector.channels_ if detector.named_ else None))
+    segment = Series(rows.astype(np.float32), detector.channels_)
+    detector._expected_rows(segment, slice(0, len(rows)))
+    if not np.isfinite(found.scores).all() or not np.isfinite(found.levels).all():
+        raise ModelFileError("its numbers give no finite scores and levels")

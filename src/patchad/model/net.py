@@ -62,7 +62,7 @@ class NetConfig:
             raise InputError("patch_sizes is empty; give at least one divisor of the window, as in (3, 5)")
         uneven = [size for size in self.patch_sizes if size < 1 or self.window % size]
         if uneven:
-            divisors = [size for size in range(1, self.window + 1) if self.window % size == 0]
+            divisors = [size for size in range(1, min(self.window, 1000) + 1) if self.window % size == 0]
             raise InputError(
                 f"patch size {listed(uneven)} does not divide window {self.window}; "
                 f"its divisors are {listed(divisors, 20)}"

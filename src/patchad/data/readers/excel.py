@@ -98,7 +98,7 @@ def _frame(rows: list[list[Any]], path: Path) -> Any:
         raise InputError(f"the sheet has over {MOST_CELLS:,} cells; save it as .csv or .parquet")
     table = [row + [None] * (width - len(row)) for row in table]
     header = is_header([_written(cell) for cell in table[0]], [[_written(c) for c in row] for row in table[1:6]])
-    frame = pd.DataFrame(table[1:] if header else table)
+    frame = pd.DataFrame(table[1:] if header else table, columns=range(width))
     if header:
         names = [f"Unnamed: {i}" if cell is None else str(cell).strip() for i, cell in enumerate(table[0])]
         frame = frame.set_axis(names, axis="columns")
