@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
@@ -20,7 +20,8 @@ MORE_ROWS = 30
 MAX_FREEZE = 0.05
 """Share of train for which a channel may rest in one piece; one that rests longer has no rule for being stuck."""
 MAX_FAULTS = 3
-"""Runs of train, the longest, that may be faults: they break the rule that is learned from the others."""
+"""Runs of train, of all channels, that may be faults: they break the rule learned from the others. Where more do,
+long rests are normal."""
 MIN_VALUES = 10
 """Different values that a channel needs in train for such a rule: a switch may rest for ever."""
 BLOCK_ROWS = 8192
@@ -54,10 +55,11 @@ class SensorRules:
         rows = sum(map(len, series))
         never = float(np.finfo(np.float64).max)
         limits = []
-        for channel in range(series[0].shape[1]):
-            parts = [values[:, channel] for values in series]
-            still = _longest_normal([~_changes(part) & ~np.isnan(part) for part in parts]) + 1
-            silent = _longest_normal([np.isnan(part) for part in parts])
+        columns = [[values[:, channel] for values in series] for channel in range(series[0].shape[1])]
+        rests = _longest_normal([~_changes(part) & ~np.isnan(part) for part in parts] for parts in columns)
+        silences = _longest_normal([np.isnan(part) for part in parts] for parts in columns)
+        for parts, rest, silent in zip(columns, rests, silences, strict=True):
+            still = rest + 1
             known = np.concatenate([part[~np.isnan(part)] for part in parts])
             low, high, _ = channel_range([known]) if len(known) else (0.0, 0.0, False)
             margin = RANGE_MARGIN * (high - low) if high > low else never  # a channel that never moved has no range
@@ -293,12 +295,19 @@ def _changes(column: FloatArray) -> BoolArray:
     return np.asarray(np.concatenate([[True], np.diff(column) != 0]))
 
 
-def _longest_normal(masks: Sequence[BoolArray]) -> int:
-    """Return the length of the longest run of True, without a few that break the rule learned from all others."""
-    edges = [np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)) for mask in masks]
-    lengths = np.sort(np.concatenate([edge[1::2] - edge[::2] for edge in edges]))[::-1].tolist()
-    lengths += [0] * (MAX_FAULTS + 1)
-    if lengths[0] > MAX_FREEZE * sum(map(len, masks)):
-        return int(lengths[0])
-    faults = [n for n in range(MAX_FAULTS) if lengths[n] > LONGER * lengths[n + 1] + MORE_ROWS]
-    return int(lengths[faults[-1] + 1] if faults else lengths[0])
+def _longest_normal(channels: Iterable[Sequence[BoolArray]]) -> list[int]:
+    """Return the length of each channel's longest run of True.
+
+    A few runs that break the rule learned from the others may be faults and do not count, unless there are more.
+    """
+    longest, normal, faults = [], [], 0
+    for masks in channels:
+        edges = [np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)) for mask in masks]
+        lengths = np.sort(np.concatenate([edge[1::2] - edge[::2] for edge in edges]))[::-1].tolist()
+        lengths += [0] * (MAX_FAULTS + 1)
+        broken = [n for n in range(MAX_FAULTS) if lengths[n] > LONGER * lengths[n + 1] + MORE_ROWS]
+        first = broken[-1] + 1 if broken and lengths[0] <= MAX_FREEZE * sum(map(len, masks)) else 0
+        longest.append(int(lengths[0]))
+        normal.append(int(lengths[first]))
+        faults += first
+    return normal if faults <= MAX_FAULTS else longest
