@@ -65,6 +65,12 @@ def test_the_example_of_the_operators_page(capsys):
     assert capsys.readouterr().out.splitlines() == ["['heat', 'flow']", "['flow']", "['heat']", "heat"]
 
 
+def test_the_example_of_the_streaming_page(capsys):
+    (code,) = python_blocks(ROOT / "docs" / "streaming.md")
+    exec(code, {})
+    assert any(line.startswith("closed 300 310") for line in capsys.readouterr().out.splitlines())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

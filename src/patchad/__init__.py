@@ -20,6 +20,9 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from patchad.results.detection import Detection, Event
+    from patchad.streaming.detector import StreamDetector
+    from patchad.streaming.pool import StreamPool
+    from patchad.streaming.verdict import Verdict
 
 _HOMES = {
     "DETECTORS": "detectors.registry",
@@ -33,7 +36,10 @@ _HOMES = {
     "ModelFileError": "errors",
     "PatchAD": "detectors.patchad",
     "PatchADError": "errors",
+    "StreamDetector": "streaming.detector",
+    "StreamPool": "streaming.pool",
     "UnsupportedError": "errors",
+    "Verdict": "streaming.verdict",
     "load": "detectors.registry",
     "make": "detectors.registry",
     "scan": "detectors.scan",
@@ -52,7 +58,10 @@ __all__ = [
     "ModelFileError",
     "PatchAD",
     "PatchADError",
+    "StreamDetector",
+    "StreamPool",
     "UnsupportedError",
+    "Verdict",
     "load",
     "make",
     "scan",

@@ -19,6 +19,8 @@ from patchad.data.stages import Scored
 
 LEVEL = 2.0
 TRAIN = np.random.default_rng(0).standard_normal((2000, 2))
+TRAIN[100:125, 1] = 0.3  # this channel may rest for longer, and be silent for longer
+TRAIN[500:525, 1] = np.nan
 RULES = AlarmRules(0.0, 1.0, SensorRules.fit([TRAIN]), Usual.fit([TRAIN]))
 
 
@@ -28,7 +30,7 @@ def stirred(seed: int, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     values = rng.standard_normal((length, 2))
     scores = 0.4 * rng.random(length)
     for _ in range(rng.integers(1, 12)):
-        start, rows, channel = rng.integers(0, length), rng.integers(1, 90), rng.integers(2)
+        start, rows, channel = rng.integers(0, length), rng.integers(1, 120), rng.integers(2)
         values[start : start + rows, channel] = rng.choice([values[start, channel], np.nan, 50.0])
         if rng.random() < 0.5:
             scores[start : start + rows] += rng.choice([1.0, 3.0, 9.0])
@@ -137,6 +139,14 @@ def test_a_quiet_row_waits_for_the_next_which_may_repeat_its_value():
     assert len(feed(make(), np.zeros(50))) == 49
 
 
+def test_a_channel_that_may_rest_for_ever_holds_nothing_back():
+    train = np.random.default_rng(0).standard_normal((2000, 2))
+    train[:, 1] = 3.0
+    rules = AlarmRules(0.0, 1.0, SensorRules.fit([train]), Usual.fit([train]))
+    stage = AlarmStage(rules, Shape(merge_gap=5, min_duration=1), ("a", "b"))
+    assert len(feed(stage, np.zeros(50), train[:50])) == 49
+
+
 def test_an_event_is_suspected_then_open_then_closed_and_its_rows_alarm_before_it_closes():
     stage = make()
     feed(stage, np.zeros(20))
@@ -162,6 +172,19 @@ def test_an_event_that_a_stuck_sensor_explains_is_not_listed_though_that_is_know
     assert [event.state for event in stage.events] == ["suspected"]
     feed(stage, scores[130:], values[130:])
     assert [(event.kind, event.start, event.stop) for event in stage.events] == [("stuck", 100, 300)]
+
+
+@pytest.mark.parametrize("rest", [70, 90])
+def test_a_channel_that_may_rest_for_longer_hides_no_other(rest):
+    values = np.random.default_rng(5).standard_normal((400, 2))
+    values[100 : 100 + rest, 1] = 0.5
+    values[110:160, 0] = 0.5
+    stage = make()
+    feed(stage, np.zeros(400), values)
+    stage.flush()
+    both = rest > RULES.sensors.freeze[1]
+    expected = ("stuck", 100, 190, ["b", "a"]) if both else ("stuck", 110, 160, ["a"])
+    assert [(one.kind, one.start, one.stop, [name for name, _ in one.channels]) for one in stage.events] == [expected]
 
 
 def test_a_channel_that_was_never_there_explains_nothing_but_its_return():

@@ -156,6 +156,17 @@ def test_channels_that_break_a_rule_at_overlapping_times_are_one_event():
     assert plain(find(values)) == [("missing", 300, 450, (2, 0)), ("missing", 700, 800, (1,))]
 
 
+def test_a_run_that_is_recognised_late_joins_what_was_found_before():
+    train = noise(4000)
+    train[100:185, 2] = np.nan
+    rules = SensorRules.fit([train])
+    values = noise(600, seed=1)
+    values[150:200, 0] = values[260:300, 1] = np.nan
+    values[140:360, 2] = np.nan
+    one_by_one = find(values, rules, bounds=range(1, 600))
+    assert plain(one_by_one) == plain(find(values, rules)) == [("missing", 140, 360, (2, 0, 1))]
+
+
 @pytest.mark.parametrize(("pause", "events"), [(MORE_ROWS, 1), (MORE_ROWS + 1, 2)])
 def test_runs_a_few_rows_apart_are_one_event(pause, events):
     values = noise(seed=1)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.conftest import save_tiny_gpt2, waves
 
-from patchad import DETECTORS, Detector, UnsupportedError, load, make
+from patchad import DETECTORS, Detector, StreamDetector, UnsupportedError, load, make
 from patchad.data.stages import Scored
 
 TINY = {
@@ -219,3 +219,26 @@ def test_alarms_are_the_rows_inside_its_events(name):
         np.testing.assert_array_equal(found.alarms, inside)
         assert {"missing", "stuck"} <= {event.kind for event in found.events}
         assert len({event.id for event in found.events}) == len(found.events)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stream_equals_batch_and_goes_on_from_a_snapshot(name):
+    detector = fitted(name)
+    rows = waves(150, seed=1)
+    rows[60:64, 1] = np.nan
+    rows[100:130] += 2.0
+    expected = detector.detect(rows)
+    live = StreamDetector(detector)
+    verdicts = [*live.push_many(rows[:70])]
+    live = StreamDetector.restore(detector, live.snapshot())
+    verdicts += [verdict for row in rows[70:90] for verdict in live.push(row)]
+    live = StreamDetector.restore(detector, live.snapshot())
+    verdicts += [*live.push_many(rows[90:]), *live.flush()]
+    assert [verdict.index for verdict in verdicts] == list(range(150))
+    scale = np.abs(expected.scores).max()
+    rough = ROUGH.get(name, 1e-5)
+    np.testing.assert_allclose([v.score for v in verdicts], expected.scores, rtol=rough, atol=rough * scale)
+    assert [verdict.alarm for verdict in verdicts] == expected.alarms.tolist()
+    assert [(event.id, event.start, event.stop) for event in live.events] == [
+        (event.id, event.start, event.stop) for event in expected.events
+    ]

@@ -158,6 +158,8 @@ class FeedbackStage:
         Rows before and after a strange row that it makes look strange.
     """
 
+    state = ("_values", "_strangeness", "_known")
+
     def __init__(self, likeness: Likeness, judgements: Sequence[Judgement], *, before: int, after: int) -> None:
         self._likeness, self._before, self._after = likeness, before, after
         self._accepted = [p for j in judgements if j.accepted for p in j.patterns]

@@ -9,6 +9,8 @@ are an event unless one was found there, or the score was over the level. So the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,7 @@ class AlarmStage:
         "_done",
         "_judge",
         "_dropped",
+        "_forgotten",
     )
 
     def __init__(
@@ -112,6 +115,7 @@ class AlarmStage:
         """Start, stop and whether it lasted to the end, of dead sensors whose rows may still be asked for."""
         self._done: list[Event] = []
         """Events that are closed."""
+        self._forgotten = 0
         self._first = self._passed = self._next = 0
         """First row whose alarm is not final; rows that were searched for events; rows with a score."""
         self._scores = np.empty(0)
@@ -140,10 +144,13 @@ class AlarmStage:
         levels: FloatArray,
         muted: BoolArray | None = None,
         confirmed: BoolArray | None = None,
+        *,
+        length: int = 0,
     ) -> BoolArray:
         """Take the next rows with their scores and levels.
 
         Muted rows neither open an event nor extend it; others that are confirmed are an event whatever they score.
+        `length` is how many rows of the segment have come, where some of them have no score yet.
         """
         muted = np.zeros(len(rows), dtype=bool) if muted is None else muted
         confirmed = np.zeros(len(rows), dtype=bool) if confirmed is None else confirmed
@@ -159,7 +166,7 @@ class AlarmStage:
             numbers, rows, levels = numbers[kept], rows[np.flatnonzero(kept)], levels[kept]
             muted, confirmed = muted[kept], confirmed[kept]
         self._kept += len(rows)
-        if self._kept >= self._shape.window:
+        if max(self._kept, length) >= self._shape.window:
             for held in self._held:
                 self._search(*held)
             self._held = []
@@ -187,11 +194,31 @@ class AlarmStage:
     @property
     def events(self) -> tuple[Event, ...]:
         """Events so far, in the order of their rows: closed, open, and those that are only suspected yet."""
-        told = [*self._done, *(self._teller.event(found, "open") for found in self._going)]
+        return tuple(sorted([*self._done, *self._unfinished()], key=lambda event: (event.start, event.stop)))
+
+    def recent_events(self) -> list[Event]:
+        """Return the events that are not closed, and those that closed since `forget_recent` was called last."""
+        return [*self._done[self._forgotten :], *self._unfinished()]
+
+    def forget_recent(self) -> None:
+        """Let `recent_events` leave out what has closed by now."""
+        self._forgotten = len(self._done)
+
+    @contextmanager
+    def without_history(self) -> Iterator[None]:
+        """Leave out the events that are closed, for as long as this lasts."""
+        done, self._done = self._done, []
+        try:
+            yield
+        finally:
+            self._done = done
+
+    def _unfinished(self) -> list[Event]:
+        told = [self._teller.event(found, "open") for found in self._going]
         suspected = [*(found for found, _ in self._waiting), self._events.running]
         told += [self._teller.event(found, "suspected") for found in suspected if found is not None]
         told += [self._teller.sensor_event(one, "open") for one in self._broken if one.listed]
-        return tuple(sorted(told, key=lambda event: (event.start, event.stop)))
+        return told
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -289,7 +316,7 @@ class AlarmStage:
                 self._follow(one)
                 self._mark(self._inside, one.first, one.stop)
                 self._mark(self._alarms, one.first, one.stop)
-                one.listed = one.listed or one.settled
+                one.listed = True if one.settled else one.listed
             if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._next:
                 self._done += [self._teller.sensor_event(one, "closed")] if one.listed else []
                 self._ended.append((one.start, one.stop, one.cut))

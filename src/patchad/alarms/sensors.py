@@ -164,7 +164,7 @@ class SensorStage:
     [('stuck', 99, 200, (1,)), ('missing', 300, 400, (0,))]
     """
 
-    state = ("seen", "_last", "_since", "_open")
+    state = ("seen", "_last", "_since", "_running", "_open")
 
     def __init__(self, rules: SensorRules) -> None:
         self._rules, self._width = rules, len(rules.low)
@@ -180,6 +180,8 @@ class SensorStage:
         self._last = np.full(self._width, np.nan)
         self._since = np.full(3 * self._width, -1, dtype=np.int64)
         """First row of the run that lasts until now, by kind and channel; -1: none."""
+        self._running = False
+        """Whether there is such a run."""
         self._open: list[SensorFinding] = []
 
     def push(self, values: FloatArray) -> list[SensorFinding]:
@@ -192,13 +194,13 @@ class SensorStage:
     def flush(self) -> list[SensorFinding]:
         """End the series; return what was found first now."""
         found = self._update([], final=True)
-        self._last[:], self._since[:] = np.nan, -1
+        self._last[:], self._since[:], self._running = np.nan, -1, False
         return found
 
     def undecided(self, kinds: Collection[SensorKind]) -> int:
         """Return the first row that may yet turn out to be in a finding of these kinds, or in none."""
         first = self.seen - (1 if "stuck" in kinds and self._may_freeze else 0)
-        for kind in kinds:
+        for kind in kinds if self._running else ():
             own = self._by_kind(kind)
             waiting = (self._since[own] >= 0) & (self.seen - self._since[own] <= self._limits[own])
             if waiting.any():
@@ -213,17 +215,16 @@ class SensorStage:
         return slice(place * self._width, (place + 1) * self._width)
 
     def _push(self, values: FloatArray) -> list[SensorFinding]:
-        with np.errstate(invalid="ignore", over="ignore"):
-            same = np.diff(values, axis=0, prepend=self._last[None]) == 0
-            outside = (values < self._rules.low) | (values > self._rules.high)
+        same = values == (self._last[None] if len(values) == 1 else np.concatenate([self._last[None], values[:-1]]))
+        outside = (values < self._rules.low) | (values > self._rules.high)
         mask: BoolArray = np.concatenate([same, np.isnan(values), outside], axis=1) & self._ruled
-        running = self._since >= 0
         ended: list[tuple[int, int, int]] = []
-        if mask.any() or running.any():
-            ended = self._runs(mask, running)
+        if self._running or mask.any():
+            ended = self._runs(mask, self._since >= 0)
+            self._running = bool((self._since >= 0).any())
         self._last = values[-1].copy()
         self.seen += len(values)
-        return self._update(ended) if ended or self._open or (self._since >= 0).any() else []
+        return self._update(ended) if ended or self._open or self._running else []
 
     def _runs(self, mask: BoolArray, running: BoolArray) -> list[tuple[int, int, int]]:
         """Follow the runs of True; return `(kind and channel, start, stop)` of those that ended and are long enough."""
@@ -251,7 +252,10 @@ class SensorStage:
             one.going = []
         for column, start, stop in sorted([*ended, *lasting], key=lambda run: run[1]):
             place, channel = divmod(column, self._width)
-            first, excess = max(start - int(self._early[column]), 0), (stop - start) / max(self._limits[column], 1.0)
+            first, excess = (
+                max(start - int(self._early[column]), 0),
+                (stop - start) / max(float(self._limits[column]), 1.0),
+            )
             going = [channel] if stop == self.seen and self._since[column] == start and not final else []
             found = SensorFinding(KINDS[place], first, stop, {channel: (first, excess)}, going)
             found.cut = final and stop == self.seen

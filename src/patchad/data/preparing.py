@@ -107,10 +107,19 @@ class Preparer:
         if steps is not None and times is not None:
             long[len(values) - len(steps) :] = self._long_steps(steps)
             self.time = times[-1]
+        if len(values) == 1 and not some and not long[0]:  # as nearly always along a stream
+            return self._one_more(values, long)
         keep, muted = self._keep(gaps, some=some)
         parts = self._cut(values, keep, long, some=some)
         self.seen += len(values)
         return Ready(tuple(parts), muted, keep, int(long.sum()), not self._open)
+
+    def _one_more(self, values: FloatArray, no: BoolArray) -> Ready:
+        """Take a row that lacks nothing and follows the last."""
+        part = Part(np.array([self.seen]), values, not self._open)
+        self._last, self._silent, self._skipped, self._open = values[0], 0, 0, True
+        self.seen += 1
+        return Ready((part,), no, ~no, 0, False)
 
     def end_segment(self) -> None:
         """Let the next row begin a new segment."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patchad.data.table import FloatArray
+
+FEW_ROWS = 1024
+"""Rows up to which all channels are averaged at once."""
 
 In_contra = TypeVar("In_contra", contravariant=True)
 
@@ -82,7 +85,11 @@ def _joined(values: Sequence[FloatArray | None]) -> FloatArray | None:
 
 
 class Stage(Protocol[In_contra]):
-    """One step on the path of a row."""
+    """One step on the path of a row.
+
+    A stage that carries something from one push to the next names those attributes in `state`: arrays, numbers, plain
+    containers of these, dataclasses that `patchad.streaming.snapshot` knows, or objects that have a `state` themselves.
+    """
 
     def push(self, rows: In_contra) -> Scored:
         """Take the next rows of the segment; return the rows that became final."""
@@ -94,26 +101,33 @@ class Stage(Protocol[In_contra]):
 class Chain:
     """Stages in a row, as one stage."""
 
+    state: ClassVar[tuple[str, ...]] = ("first", "rest")
+
     def __init__(self, first: Stage[FloatArray], *rest: Stage[Scored]) -> None:
-        self._first, self._rest = first, rest
+        self.first, self.rest = first, rest
 
     def push(self, rows: FloatArray) -> Scored:
         """Pass rows through all stages."""
-        found = self._first.push(rows)
-        for stage in self._rest:
+        return self.go_on(self.first.push(rows))
+
+    def go_on(self, found: Scored) -> Scored:
+        """Pass what the first stage found through the others."""
+        for stage in self.rest:
             found = stage.push(found)
         return found
 
     def flush(self) -> Scored:
         """Flush the stages one after the other, each after the rest of the one before."""
-        found = self._first.flush()
-        for stage in self._rest:
+        found = self.first.flush()
+        for stage in self.rest:
             found = Scored.join([stage.push(found), stage.flush()])
         return found
 
 
 class Immediate:
     """Base of stages that hold no row back: nothing is left to flush."""
+
+    state: ClassVar[tuple[str, ...]] = ()
 
     def flush(self) -> Scored:
         """Return no rows."""
@@ -150,6 +164,8 @@ class TrailingMean(Immediate):
     ([3.0, 4.0], [6.0])
     """
 
+    state: ClassVar[tuple[str, ...]] = ("_before",)
+
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._before: Scored | None = None
@@ -168,7 +184,9 @@ class TrailingMean(Immediate):
             attribution=None if tail.attribution is None else tail.attribution.copy(),
             unadapted=None if tail.unadapted is None else tail.unadapted.copy(),
         )
-        if rows.attribution is not None and both.attribution is not None:
+        if rows.attribution is not None and both.attribution is not None and len(both) <= FEW_ROWS:
+            rows.attribution[:] = trailing_mean(both.attribution, self._rows)[known:]
+        elif rows.attribution is not None and both.attribution is not None:
             for channel in range(both.attribution.shape[1]):  # one at a time: no second (time, channel) array
                 mean = trailing_mean(both.attribution[:, channel], self._rows)[known:]
                 rows.attribution[:, channel] = mean
@@ -180,7 +198,7 @@ class TrailingMean(Immediate):
 
 
 def trailing_mean(values: FloatArray, rows: int) -> FloatArray:
-    """Average each `(time,)` value with the ones before it, `rows` in all, fewer at the start.
+    """Average each value along the first axis with the ones before it, `rows` in all, fewer at the start.
 
     Examples
     --------
@@ -191,4 +209,5 @@ def trailing_mean(values: FloatArray, rows: int) -> FloatArray:
     total = values.astype(np.float64)  # sums of shifted copies, so that a spike leaves no trace in later rounding
     for lag in range(1, rows):
         total[lag:] += values[:-lag]
-    return total / np.minimum(np.arange(1, len(values) + 1), max(rows, 1))
+    count = np.minimum(np.arange(1, len(values) + 1), max(rows, 1))
+    return total / (count if values.ndim == 1 else count[:, None])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,19 @@ class Block:
     """(time, channel), the rows that the windows cover."""
     starts: NDArray[np.intp]
     """(window,), first row of every window, counted from the first of `rows`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Windows of a stage that are to be scored."""
+
+    block: Block
+    steps: int
+    """Newest steps of each window that are asked for."""
+    ends: NDArray[np.intp]
+    """(window,), where they end in the segment."""
+    until: int
+    """Where the last window that was asked for at once ends."""
 
 
 ScoreBlock = Callable[[Block, int], tuple[FloatArray, FloatArray | None]]
@@ -106,6 +119,8 @@ class WindowStage:
     ([0.0, 0.5], [1.0])
     """
 
+    state = ("_tail", "_seen", "_end", "_open")
+
     def __init__(self, window: int, hop: int, fold: Fold, batch: int, score: ScoreBlock) -> None:
         self._window, self._hop, self._batch, self._score = window, hop, batch, score
         self._mean = fold == "mean"
@@ -115,31 +130,52 @@ class WindowStage:
         """Rows so far."""
         self._end = window
         """Where the next window on the grid ends."""
-        self._open: _Sums | None = None
+        self._open: Sums | None = None
         """Rows that later windows score too."""
+        self._sums: Sums | None = None
+        """Sums of the windows that are being answered."""
 
     def push(self, rows: FloatArray) -> Scored:
         """Return the rows that no later window scores."""
+        for asked in self.ask(rows):
+            self.answer(asked, *self._score(asked.block, asked.steps))
+        return self.collect()
+
+    def ask(self, rows: FloatArray) -> list[Asked]:
+        """Take the next rows; return the windows that became full, to be scored and answered in this order."""
         first = self._seen - (0 if self._tail is None else len(self._tail))
         rows = rows if self._tail is None else np.concatenate([self._tail, rows])
         self._seen, self._tail = first + len(rows), rows[-self._window :].copy()
+        if self._end > self._seen:
+            return []
         ends = np.arange(self._end, self._seen + 1, self._hop, dtype=np.intp)
-        if not len(ends):
-            return _NOTHING
-        sums: _Sums | None = None
+        asked = []
         for chosen in np.array_split(ends, range(self._batch, len(ends), self._batch)):
-            scores, attribution, steps = self._score_windows(rows, first, chosen)
-            if sums is None:
-                channels = None if attribution is None else attribution.shape[2]
-                sums = _Sums(self._first_open(), int(ends[-1]), scores.shape[2], channels)
-                if self._open is not None:
-                    sums.go_on(self._open)
-            for number, end in enumerate(chosen.tolist()):
-                own = slice(0 if self._mean or end == self._window else steps - self._hop, None)
-                said = None if attribution is None else attribution[number, own]
-                sums.add(end - len(scores[number, own]), scores[number, own], said)
-        self._end = int(ends[-1]) + self._hop
-        found, self._open = cast("_Sums", sums).split(self._first_open())
+            start = int(chosen[0]) - self._window
+            steps = self._window if self._mean or chosen[0] == self._window else self._hop
+            block = Block(rows[start - first : int(chosen[-1]) - first], chosen - self._window - start)
+            asked.append(Asked(block, steps, chosen, int(ends[-1])))
+        return asked
+
+    def answer(self, asked: Asked, scores: FloatArray, attribution: FloatArray | None) -> None:
+        """Take the scores and the attribution of windows that were asked for."""
+        if self._sums is None:
+            channels = None if attribution is None else attribution.shape[2]
+            self._sums = Sums.zero(self._first_open(), asked.until, scores.shape[2], channels)
+            if self._open is not None:
+                self._sums.go_on(self._open)
+        for number, end in enumerate(asked.ends.tolist()):
+            own = slice(0 if self._mean or end == self._window else asked.steps - self._hop, None)
+            said = None if attribution is None else attribution[number, own]
+            self._sums.add(end - len(scores[number, own]), scores[number, own], said)
+
+    def collect(self) -> Scored:
+        """Return the rows that became final by the windows that were answered."""
+        if self._sums is None:
+            return _NOTHING
+        sums, self._sums = self._sums, None
+        self._end = sums.stop + self._hop
+        found, self._open = sums.split(self._first_open())
         return found if self._mean else replace(found, local=None)
 
     def flush(self) -> Scored:
@@ -160,26 +196,30 @@ class WindowStage:
             return self._end - self._window
         return self._end - self._hop
 
-    def _score_windows(
-        self, rows: FloatArray, first: int, ends: NDArray[np.intp]
-    ) -> tuple[FloatArray, FloatArray | None, int]:
-        """Score the windows with these ends; return scores, attribution, and the number of their steps."""
-        start = int(ends[0]) - self._window
-        steps = self._window if self._mean or ends[0] == self._window else self._hop
-        block = Block(rows[start - first : int(ends[-1]) - first], ends - self._window - start)
-        return *self._score(block, steps), steps
 
-
-class _Sums:
+@dataclass(slots=True, eq=False)
+class Sums:
     """Sums and minima over windows of rows `[start, stop)`, and how many windows each row has."""
 
-    def __init__(self, start: int, stop: int, columns: int, channels: int | None) -> None:
-        self.start, self.stop = start, stop
+    start: int
+    stop: int
+    count: NDArray[np.int32]
+    scores: FloatArray
+    least: FloatArray
+    attribution: FloatArray | None
+
+    @classmethod
+    def zero(cls, start: int, stop: int, columns: int, channels: int | None) -> Sums:
+        """Make sums of no window."""
         rows = stop - start
-        self.count = np.zeros((rows, 1), dtype=np.int32)
-        self.scores = np.zeros((rows, columns))
-        self.least = np.full((rows, columns), np.inf)
-        self.attribution = None if channels is None else np.zeros((rows, channels), dtype=np.float32)
+        return cls(
+            start,
+            stop,
+            count=np.zeros((rows, 1), dtype=np.int32),
+            scores=np.zeros((rows, columns)),
+            least=np.full((rows, columns), np.inf),
+            attribution=None if channels is None else np.zeros((rows, channels), dtype=np.float32),
+        )
 
     def add(self, first: int, scores: FloatArray, attribution: FloatArray | None) -> None:
         """Add `(step, column)` scores and `(step, channel)` attribution of a window, from row `first` on."""
@@ -190,20 +230,20 @@ class _Sums:
         if self.attribution is not None and attribution is not None:
             self.attribution[rows] += attribution
 
-    def go_on(self, before: _Sums) -> None:
+    def go_on(self, before: Sums) -> None:
         """Take over the sums of rows that are still open."""
         rows = slice(before.start - self.start, before.stop - self.start)
         self.scores[rows], self.least[rows], self.count[rows] = before.scores, before.least, before.count
         if self.attribution is not None and before.attribution is not None:
             self.attribution[rows] = before.attribution
 
-    def split(self, row: int) -> tuple[Scored, _Sums | None]:
+    def split(self, row: int) -> tuple[Scored, Sums | None]:
         """Return the means of the rows before `row`, and the sums of the rest."""
         final, rest = slice(None, row - self.start), slice(row - self.start, None)
         kept = None
         if row < self.stop:
             channels = None if self.attribution is None else self.attribution.shape[1]
-            kept = _Sums(row, self.stop, self.scores.shape[1], channels)
+            kept = Sums.zero(row, self.stop, self.scores.shape[1], channels)
             kept.scores[:], kept.least[:], kept.count[:] = self.scores[rest], self.least[rest], self.count[rest]
             if kept.attribution is not None and self.attribution is not None:
                 kept.attribution[:] = self.attribution[rest]

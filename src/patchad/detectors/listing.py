@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
 from patchad.detectors.reading import Read
 from patchad.results.detection import Event
+from patchad.streaming.marking import Marking
 
 if TYPE_CHECKING:
     from patchad.detectors.base import Detector
@@ -50,6 +52,13 @@ def feedback_stage(detector: Detector, feedback: Sequence[Judgement]) -> Feedbac
     context = likeness.window if detector.context is None else min(detector.context, likeness.window)
     after = max(detector._window() - 1, context)
     return FeedbackStage(likeness, feedback, before=detector.delay, after=after)
+
+
+def marking_of(detector: Detector) -> Marking | None:
+    """Return the stage that compares the rows of one new stream with what was judged; None where nothing was."""
+    if not detector.feedback_:
+        return None
+    return Marking(partial(feedback_stage, detector, detector.feedback_), detector.alarm_rules_.strangeness)
 
 
 def _marks(

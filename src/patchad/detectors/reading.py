@@ -35,7 +35,7 @@ def read(detector: Detector, X: Any) -> Read:
     """Read a series to be scored."""
     check_is_fitted(detector, "threshold_")
     blameless = knowledge_of(detector).ignored.copy()
-    table = detector.switches_.encode(to_table(X, only=detector.columns_))
+    table = read_table(detector, X)
     matched = match(detector, table)
     values = matched.values
     if matched.absent:  # held at the median of train: nothing is known of it, in any row
@@ -46,6 +46,11 @@ def read(detector: Detector, X: Any) -> Read:
     if blameless.all():
         raise InputError(f"the data has none of the channels {listed(detector.channels_)} that are not ignored")
     return Read(table, cut(detector, table, values), matched, np.flatnonzero(blameless))
+
+
+def read_table(detector: Detector, X: Any) -> Table:
+    """Read a container, with a switch for each state of a column of text."""
+    return detector.switches_.encode(to_table(X, only=detector.columns_))
 
 
 def match(detector: Detector, table: Table, *, complete: bool = False) -> Matched:

@@ -30,10 +30,14 @@ class RowStage(Immediate):
     score
         From consecutive rows to their scores and attribution; those of the first `context` rows are ignored, except at
         the start of the segment.
+    carried
+        What `score` carries from one call to the next: an object with a `state`.
     """
 
-    def __init__(self, context: int, score: Callable[[FloatArray], Scored]) -> None:
-        self._context, self._score = context, score
+    state: ClassVar[tuple[str, ...]] = ("_before", "_carried")
+
+    def __init__(self, context: int, score: Callable[[FloatArray], Scored], carried: object = None) -> None:
+        self._context, self._score, self._carried = context, score, carried
         self._before: FloatArray | None = None
 
     def push(self, rows: FloatArray) -> Scored:

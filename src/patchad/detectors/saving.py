@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,6 +91,21 @@ def restore_detector(kind: type[Kind], header: dict[str, Any], arrays: dict[str,
         detector.set_threshold(detector.threshold)
         _try_out(detector)
     return detector
+
+
+def fingerprint(detector: Detector) -> str:
+    """Return a checksum of a fitted detector: equal for a loaded one, another for any other fit, class or threshold."""
+    parameters = {
+        name: repr(tuple(value) if isinstance(value, list) else value)
+        for name, value in detector.get_params(deep=False).items()
+        if name not in ("random_state", "device", "verbose")
+    }
+    judged = [str(one) for one in detector.feedback_]
+    facts = [type(detector).name, detector.channels_, parameters, detector.threshold_.level, judged]
+    digest = hashlib.sha256(repr(facts).encode())
+    for array in (detector.train_scores_, detector.initial_):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def learned_types(kind: type[Detector]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.stages import Chain, Map, Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
-from patchad.data.windows import Block, Fold, WindowSampler, WindowStage, views
+from patchad.data.windows import Block, Fold, ScoreBlock, WindowSampler, WindowStage, views
 from patchad.detectors.base import CHUNK_ROWS, Detector
 from patchad.errors import InputError
 
@@ -42,6 +42,9 @@ class WindowDetector(Detector):
     """
 
     learned: ClassVar[Mapping[str, Any] | None] = {"scaler_": ZScore, "window_": int, "hop_": int}
+
+    shares_windows: ClassVar[bool] = True
+    """Whether a window's score is the same in every stream."""
 
     window: int = 100
     hop: int = 1
@@ -157,6 +160,9 @@ class WindowDetector(Detector):
 
     def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
         return Chain(self._window_stage(explain=explain), *self._row_stages())
+
+    def _shared_score(self) -> ScoreBlock | None:
+        return partial(self._score_block, explain=True) if self.shares_windows else None
 
     def _window_stage(self, *, explain: bool) -> WindowStage:
         score = partial(self._score_block, explain=explain)

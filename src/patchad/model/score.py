@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from torch import Tensor
 from patchad.data.scaling import TailScale
 from patchad.data.stages import Immediate, Scored
 from patchad.data.table import BoolArray, FloatArray
+from patchad.data.windows import views
 from patchad.model.relations import Relations
 from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
@@ -27,6 +28,10 @@ STRONGEST = 2
 """Columns that make the score: one alone may be mistaken, and the others need not have seen the anomaly."""
 EMPHASIS = 1.25
 """Power of the fused score."""
+LASTING = 1.0
+"""Median of a column below which nothing of it is discounted."""
+FEW_ROWS = 20
+"""Rows up to which medians are taken one by one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +101,8 @@ class Fusion(Immediate):
     column has reached for most of the last `adapt` rows only the square root counts, so that what lasts grows quieter.
     """
 
+    state: ClassVar[tuple[str, ...]] = ("_lasting",)
+
     def __init__(self, rule: ScoreRule) -> None:
         if rule.scale is None:
             raise ValueError("the rule has no scale of its columns yet")
@@ -111,7 +118,7 @@ class Fusion(Immediate):
         unadapted = self._combined(columns)
         scores = unadapted
         if self._lasting is not None:
-            scores = self._combined(columns - lasting(self._lasting.push(columns)))
+            scores = self._combined(columns - lasting(self._lasting.push(columns, least=LASTING)))
         local = rows.local
         if local is not None and self._local_scale is not None:
             local = self._combined(self._local_scale(local))
@@ -132,15 +139,25 @@ class RollingMedian:
     ([0.5, 0.5, 0.5], [[16.0]])
     """
 
+    state = ("_before",)
+
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._before: FloatArray | None = None
 
-    def push(self, columns: FloatArray) -> FloatArray:
-        """Return the medians `(time, column)` of the next rows."""
+    def push(self, columns: FloatArray, least: float = -np.inf) -> FloatArray:
+        """Return the medians `(time, column)` of the next rows; `least` stands for all that are not over it."""
         both = columns if self._before is None else np.concatenate([self._before, columns])
         self._before = both[max(len(both) - self._rows + 1, 0) :].copy()
         known = len(both) - len(columns)
+        shortest = min(known + 1, self._rows)
+        if (both > least).sum(axis=0).max() <= (shortest - 1) // 2:  # no median can be over it
+            return np.full_like(columns, least)
+        if 0 < len(columns) <= FEW_ROWS:  # what pandas costs for each column is more than the medians do
+            if shortest == self._rows:
+                return np.median(views(both[-(self._rows + len(columns) - 1) :], self._rows), axis=1)
+            ends = range(known + 1, len(both) + 1)
+            return np.stack([np.median(both[max(end - self._rows, 0) : end], axis=0) for end in ends])
         medians = np.empty_like(columns)
         for number, column in enumerate(both.T):
             medians[:, number] = pd.Series(column).rolling(self._rows, min_periods=1).median().to_numpy()[known:]
@@ -155,5 +172,5 @@ def lasting(medians: FloatArray) -> FloatArray:
     >>> lasting(np.array([0.5, 16.0])).tolist()
     [0.0, 12.0]
     """
-    level = np.maximum(medians, 1.0)
+    level = np.maximum(medians, LASTING)
     return np.asarray(level - np.sqrt(level))

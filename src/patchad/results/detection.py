@@ -58,6 +58,10 @@ class Event:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    def withdrawn(self) -> Event:
+        """Return the event as one that turned out to be none."""
+        return replace(self, state="withdrawn")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON knows them; times in ISO 8601."""
         fields = asdict(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
@@ -18,6 +19,8 @@ class Threshold(ABC):
     """The level for the next score, once fitted."""
     uses_all_train: ClassVar[bool] = False
     """Whether `fit` wants the scores of all of train rather than the held-out ones."""
+    needs_all_scores: ClassVar[bool] = False
+    """Whether the level depends on scores to come, so that a stream cannot have it."""
 
     @abstractmethod
     def fit(self, calibration: FloatArray) -> Self:
@@ -32,7 +35,13 @@ class Threshold(ABC):
 
         A row without a score (NaN) has the level that the next score would have.
         """
-        return np.full(len(scores), self.level)
+        return copy.deepcopy(self).advance(scores)
+
+    def advance(self, scores: FloatArray) -> FloatArray:
+        """Return the level for each of the next scores of a stream, and adapt where the rule does."""
+        if type(self).step is Threshold.step:
+            return np.full(len(scores), self.level)
+        return np.array([self.step(score) for score in scores.tolist()], dtype=np.float64)
 
 
 def finite(scores: FloatArray) -> FloatArray:

@@ -86,6 +86,7 @@ class Ratio(Threshold):
 
     r: float
     uses_all_train: ClassVar[bool] = True
+    needs_all_scores: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require(

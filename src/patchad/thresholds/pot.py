@@ -6,7 +6,6 @@ Scores over a high quantile follow a generalised Pareto distribution, so that a 
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from dataclasses import dataclass
 from typing import Self
@@ -111,11 +110,6 @@ class SPOT(PeaksOverThreshold):
             self._fit_tail(np.array(self._recent))
         self.level = self._level()
         return level
-
-    def levels(self, scores: FloatArray) -> FloatArray:
-        """Walk along the scores with a copy of the fitted state."""
-        walker = copy.deepcopy(self)
-        return np.array([walker.step(score) for score in scores.tolist()])
 
 
 @dataclass

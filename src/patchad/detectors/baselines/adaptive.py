@@ -6,13 +6,13 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from patchad.data.stages import Stage
+from patchad.data.stages import Chain, Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.detectors.baselines.checks import check_least
@@ -56,6 +56,8 @@ class M2N2(NeuralDetector):
     name = "m2n2"
     learned: ClassVar[Mapping[str, Any] | None] = {"largest_normal_": np.ndarray}
 
+    shares_windows: ClassVar[bool] = False
+
     window: int = 12
     hop: int = 12
     max_steps: int | None = 2000
@@ -98,7 +100,8 @@ class M2N2(NeuralDetector):
         adapting.net_ = copy.deepcopy(self.net_)
         adapting.optimizer_ = torch.optim.SGD(adapting.net_.parameters(), lr=self.adaptation_rate)
         adapting.average_ = torch.zeros(len(self.channels_), device=self.device_)
-        return super(M2N2, adapting)._scorer(explain=explain)
+        chain = cast("Chain", super(M2N2, adapting)._scorer(explain=explain))
+        return _Adapting(adapting, chain.first, *chain.rest)
 
     def _judge(self, windows: FloatArray, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         with torch.enable_grad():
@@ -116,3 +119,29 @@ class M2N2(NeuralDetector):
         (rows * (rows < float(self.largest_normal_))).mean().backward()  # type: ignore[no-untyped-call]
         self.optimizer_.step()
         return errors[0].detach()
+
+
+class _Adapting(Chain):
+    """The stages of one segment, with the weights and the average that adapt to it."""
+
+    state: ClassVar[tuple[str, ...]] = (*Chain.state, "weights", "average")
+
+    def __init__(self, detector: M2N2, first: Stage[FloatArray], *rest: Stage[Scored]) -> None:
+        super().__init__(first, *rest)
+        self._detector = detector
+
+    @property
+    def weights(self) -> dict[str, FloatArray]:
+        return {name: value.cpu().numpy() for name, value in self._detector.net_.state_dict().items()}
+
+    @weights.setter
+    def weights(self, weights: dict[str, FloatArray]) -> None:
+        self._detector.net_.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+
+    @property
+    def average(self) -> FloatArray:
+        return np.asarray(self._detector.average_.cpu().numpy())
+
+    @average.setter
+    def average(self, average: FloatArray) -> None:
+        self._detector.average_ = torch.from_numpy(average).to(self._detector.device_)

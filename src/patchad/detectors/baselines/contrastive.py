@@ -206,6 +206,8 @@ class Advance:
     ([2.0], [2.0])
     """
 
+    state = ("_seen", "_last")
+
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._seen, self._last = 0, 0.0

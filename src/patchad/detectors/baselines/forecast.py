@@ -205,6 +205,8 @@ class ExponentialMean(Immediate):
     ([0.0], [2.0])
     """
 
+    state: ClassVar[tuple[str, ...]] = ("_states",)
+
     def __init__(self, span: int) -> None:
         self._decay = 1 - 2 / (span + 1)
         self._states: dict[str, FloatArray] = {}

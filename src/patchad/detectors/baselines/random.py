@@ -14,6 +14,9 @@ from patchad.data.stages import Immediate, Scored, Stage
 from patchad.data.table import FloatArray
 from patchad.detectors.base import Detector
 
+WORDS = 4
+"""Numbers that the generator makes at once."""
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomScore(Detector):
@@ -51,13 +54,19 @@ class RandomScore(Detector):
 
 
 class _RandomStage(Immediate):
+    state: ClassVar[tuple[str, ...]] = ("_first", "_drawn")
+
     def __init__(self, seed: int, *, explain: bool) -> None:
         self._seed, self._explain = seed, explain
-        self._random: np.random.Generator | None = None
+        self._first: int | None = None
+        self._drawn = 0
 
     def push(self, rows: FloatArray) -> Scored:
-        if self._random is None:
-            first = zlib.crc32(np.ascontiguousarray(rows[:1], dtype=np.float64).tobytes())
-            self._random = np.random.Generator(np.random.Philox(key=[self._seed, first]))
+        if self._first is None:
+            self._first = zlib.crc32(np.ascontiguousarray(rows[:1], dtype=np.float64).tobytes())
+        bits = np.random.Philox(key=[self._seed, self._first])
+        bits.advance(self._drawn // WORDS)
+        drawn = np.random.Generator(bits).random(self._drawn % WORDS + len(rows))[self._drawn % WORDS :]
+        self._drawn += len(rows)
         attribution = np.zeros(rows.shape, dtype=np.float32) if self._explain else None
-        return Scored(self._random.random(len(rows)), attribution)
+        return Scored(drawn, attribution)

@@ -154,6 +154,8 @@ class RunLengths:
         Prior expectation of the rows between two changes.
     """
 
+    state = ("belief", "mean", "beta")
+
     def __init__(self, usual: FloatArray, longest: int, expected: float) -> None:
         runs = np.arange(longest)
         self.kappa, self.alpha = PRIOR_ROWS + runs, 1 + runs / 2.0
@@ -243,7 +245,7 @@ class BOCPD(RowDetector):
             attribution = np.maximum(surprise, 0).astype(np.float32) if explain else None
             return Scored(surprise.mean(axis=1), attribution)
 
-        return RowStage(0, score)
+        return RowStage(0, score, runs)
 
     def _judge(self, rows: FloatArray, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         raise NotImplementedError  # `_scorer` carries the run lengths from row to row

@@ -1,0 +1,1 @@
+"""Streams: the stages that a batch call pushes all rows through, pushed row by row."""

@@ -1,0 +1,269 @@
+"""Stream: the stages of one series, pushed row by row."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator, Sequence
+from datetime import tzinfo
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patchad.data.stages import Chain, Scored, Stage, shares_of
+from patchad.data.table import BoolArray, FloatArray
+from patchad.data.times import localized
+from patchad.data.windows import Asked, WindowStage
+from patchad.errors import InputError
+from patchad.results.detection import Event
+from patchad.streaming.marking import Marked
+from patchad.streaming.plan import Plan
+from patchad.streaming.rows import read_rows, read_times
+from patchad.streaming.snapshot import Snapshot
+from patchad.streaming.verdict import Verdict
+
+Answer = tuple[FloatArray, FloatArray | None]
+Work = Generator[list[Asked], list[Answer], tuple[Verdict, ...]]
+"""Asks for windows to be scored, takes their scores, and returns verdicts in the end."""
+
+
+class Stream:
+    """The stages of one series: rows in, verdicts out. Whoever runs it scores the windows that it asks for."""
+
+    state = (
+        "_preparer",
+        "_threshold",
+        "_alarms",
+        "_marking",
+        "_values",
+        "_muted",
+        "_kept",
+        "_handed",
+        "_waiting",
+        "_newest",
+        "_told",
+        "_length",
+        "_zone",
+    )
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._preparer, self._alarms = plan.preparer(), plan.alarms()
+        self._marking = plan.marking()
+        self._values = np.empty((0, len(plan.channels)))
+        """Values of the rows that wait for a score, where rows are compared with what was judged."""
+        self._threshold = Level(copy.deepcopy(plan.threshold))
+        self._scorer: Stage[FloatArray] | None = None
+        """Of the segment that is open."""
+        self._length = 0
+        """Rows of that segment."""
+        self._muted: BoolArray = np.empty(0, dtype=bool)
+        self._kept: BoolArray = np.empty(0, dtype=bool)
+        """Of the rows whose scores are not known yet: whether they are muted, and have a score at all."""
+        self._handed = 0
+        """Rows whose scores are known."""
+        self._waiting: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+        """Scores, levels and contributions of rows whose alarms are not final."""
+        self._newest: Verdict | None = None
+        self._zone: str | None = None
+        self._told: dict[str, Event] = {}
+        """Events as they were when `changes` was called last, those that may change still."""
+
+    def read(self, rows: Any, times: Any) -> tuple[FloatArray, Any]:
+        """Read rows and times as they come from outside."""
+        read = read_rows(rows, self._plan)
+        if times is None:
+            times = None if read.index is None else localized(read.index, read.zone)
+        if times is not None and len(times) != len(read.values):
+            raise InputError(f"{len(read.values)} rows have {len(times)} times; pass one for each row")
+        return read.values, times
+
+    def work(self, values: FloatArray, times: Any) -> Work:
+        """Take rows; ask for the scores of windows on the way."""
+        if not len(values):
+            return ()
+        found: list[Verdict] = []
+        preparer = self._preparer
+        index, zone = read_times(times, preparer.time, seen=preparer.seen > 0)
+        ready = preparer.push(values, index)
+        self._alarms.observe(values, index)
+        self._zone = self._zone if zone is None else str(zone)
+        self._muted = np.concatenate([self._muted, ready.muted])
+        self._kept = np.concatenate([self._kept, ready.kept])
+        for part in ready.parts:
+            if part.begins:
+                found += self._end_segment()
+            if self._scorer is None:
+                self._scorer = self._plan.scorer()
+            self._length += len(part.values)
+            if self._marking is not None:
+                self._values = np.concatenate([self._values, part.values])
+            scored = yield from self._scored(self._scorer, part.values)
+            found += self._hand_over(scored)
+        if ready.ended:
+            found += self._end_segment()
+        found += self._hand_over(None)
+        return tuple(found)
+
+    def flush(self) -> tuple[Verdict, ...]:
+        """End the segment and every event."""
+        verdicts = self._end_segment()
+        self._preparer.end_segment()
+        return verdicts + self._verdicts(self._alarms.flush())
+
+    def outlook(self) -> Verdict | None:
+        """Return what batch would say of the newest row if it were the last."""
+        if self._preparer.seen == 0:
+            return None
+        if self._newest is not None and self._newest.index == self._preparer.seen - 1:
+            return self._newest
+        with self._alarms.without_history():
+            snapshot = Snapshot()
+            stored = snapshot.put(self.stored())
+        fork = Stream(self._plan)
+        fork.fill(Snapshot(snapshot.arrays, snapshot.objects), stored)
+        return fork.flush()[-1]
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Events so far, in the order of their rows."""
+        return tuple(event.in_zone(self._tz()) for event in self._alarms.events)
+
+    def _tz(self) -> tzinfo | None:
+        """Return the time zone of the newest times that had any."""
+        if self._zone is None:
+            return None
+        import pandas as pd
+
+        return cast("tzinfo", pd.DatetimeIndex([]).tz_localize(self._zone).tz)
+
+    def changes(self) -> tuple[Event, ...]:
+        """Return the events that are new or in another state than when this was called last."""
+        now = {event.id: event for event in self._alarms.recent_events()}
+        found = [one for name, one in now.items() if name not in self._told or self._told[name].state != one.state]
+        gone = [event.withdrawn() for name, event in self._told.items() if name not in now]
+        self._told = {name: event for name, event in now.items() if event.state != "closed"}
+        self._alarms.forget_recent()
+        return tuple(event.in_zone(self._tz()) for event in (*found, *gone))
+
+    def stored(self) -> dict[str, Any]:
+        """Return what a snapshot has to hold."""
+        return {"stream": {name: getattr(self, name) for name in self.state}, "scorer": self._scorer}
+
+    def fill(self, snapshot: Snapshot, stored: Any) -> None:
+        """Take over what a snapshot holds."""
+        parts = dict(stored["dict"])
+        for key, item in parts["stream"]["dict"]:
+            setattr(self, key, snapshot.take(item, getattr(self, key)))
+        self._scorer = None if parts["scorer"] is None else snapshot.take(parts["scorer"], self._plan.scorer())
+
+    def _scored(self, scorer: Stage[FloatArray], rows: FloatArray) -> Generator[list[Asked], list[Answer], Scored]:
+        """Score rows; windows that any stream of the model may score are asked for."""
+        if self._plan.score is None or not isinstance(scorer, Chain) or not isinstance(scorer.first, WindowStage):
+            return scorer.push(rows)
+        asked = scorer.first.ask(rows)
+        if not asked:
+            return Scored(np.empty(0))
+        for one, answer in zip(asked, (yield asked), strict=True):
+            scorer.first.answer(one, *answer)
+        return scorer.go_on(scorer.first.collect())
+
+    def _end_segment(self) -> tuple[Verdict, ...]:
+        if self._scorer is None:
+            return ()
+        found = self._hand_over(self._scorer.flush())
+        found += self._search([] if self._marking is None else self._marking.end_segment())
+        self._scorer, self._length = None, 0
+        return found + self._verdicts(self._alarms.end_segment())
+
+    def _hand_over(self, scored: Scored | None) -> tuple[Verdict, ...]:
+        """Hand the next scores to the alarms, with the rows between and right after them that have none."""
+        count = 0 if scored is None else len(scored)
+        if count == 0 and (not len(self._kept) or self._kept[0]):
+            return ()
+        kept = np.flatnonzero(self._kept)
+        rows = int(kept[count]) if count < len(kept) else len(self._kept)  # up to the next row that waits for a score
+        own = kept[:count]
+        filled = scored if scored is not None and count == rows else _spread(scored, own, rows)
+        shares = _shares(filled.attribution, rows, self._plan)
+        levels = self._threshold.advance(filled.scores)
+        muted = self._muted[:rows]
+        self._kept, self._muted = self._kept[rows:], self._muted[rows:]
+        self._handed += rows
+        self._waiting.append((filled.scores, levels, shares))
+        scores = Scored(filled.scores, shares, filled.local, filled.unadapted)
+        if self._marking is None:
+            return self._verdicts(self._alarms.push(scores, levels, muted, length=self._length))
+        values, self._values = self._values[:count], self._values[count:]
+        return self._search(self._marking.push(scores, levels, muted, values))
+
+    def _search(self, parts: Sequence[Marked]) -> tuple[Verdict, ...]:
+        """Look for events in rows that were compared with what was judged."""
+        found: list[Verdict] = []
+        for one in parts:
+            alarms = self._alarms.push(one.rows, one.levels, one.muted, one.confirmed, length=self._length)
+            found += self._verdicts(alarms)
+        return tuple(found)
+
+    def _verdicts(self, alarms: BoolArray) -> tuple[Verdict, ...]:
+        """Give the verdicts of the rows whose alarms these are."""
+        if not len(alarms):
+            return ()
+        if len(self._waiting) > 1:
+            scores, levels, shares = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        else:
+            scores, levels, shares = self._waiting[0]
+        first = self._handed - len(scores)
+        found = tuple(
+            Verdict(first + row, score, level, alarm, share)
+            for row, (score, level, alarm, share) in enumerate(
+                zip(scores.tolist(), levels.tolist(), alarms.tolist(), shares[: len(alarms)], strict=False)
+            )
+        )
+        rest = slice(len(alarms), None)
+        self._waiting = [(scores[rest], levels[rest], shares[rest])] if len(scores) > len(alarms) else []
+        self._newest = found[-1]
+        return found
+
+
+class Level:
+    """A threshold that adapts along a stream, as something that a snapshot can hold."""
+
+    def __init__(self, threshold: Any) -> None:
+        self._threshold = threshold
+        self.advance = threshold.advance
+
+    state = ("values",)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the threshold has learned."""
+        return dict(vars(self._threshold))
+
+    @values.setter
+    def values(self, values: dict[str, Any]) -> None:
+        vars(self._threshold).update(values)
+
+
+def _spread(scored: Scored | None, places: NDArray[np.intp], rows: int) -> Scored:
+    """Put scores at these places among `rows` rows that have none."""
+    scores = np.full(rows, np.nan)
+    if scored is None or not len(places):
+        return Scored(scores)
+    fields: dict[str, FloatArray] = {}
+    for name in ("attribution", "local", "unadapted"):
+        values = getattr(scored, name)
+        if values is not None:
+            empty = 0.0 if name == "attribution" else np.nan
+            fields[name] = np.full((rows, *values.shape[1:]), empty, dtype=values.dtype)
+            fields[name][places] = values
+    scores[places] = scored.scores
+    return Scored(scores, **fields)
+
+
+def _shares(attribution: FloatArray | None, rows: int, plan: Plan) -> FloatArray:
+    """Divide each row of attribution by its sum; zeros where nothing is known."""
+    if attribution is None:
+        return np.zeros((rows, len(plan.channels)), dtype=np.float32)
+    attribution[:, plan.blameless] = 0.0
+    return shares_of(attribution.astype(np.float32, copy=False))
