@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -25,7 +23,7 @@ from patchad.alarms.rules import AlarmRules
 from patchad.data.holdout import held_out_blocks
 from patchad.data.parameters import check_types
 from patchad.data.periods import Periods
-from patchad.data.preparing import Missing, Preparer
+from patchad.data.preparing import Missing
 from patchad.data.series import Prepared, Series, check_observed, check_width, medians_of, of_each
 from patchad.data.stages import Scored, Stage, shares_of
 from patchad.data.switches import SWITCH_RANGE, Switches
@@ -33,20 +31,18 @@ from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.data.windows import ScoreBlock
 from patchad.detectors.cleaning import check_contamination, clean_train
 from patchad.detectors.judging import judge, retract
-from patchad.detectors.listing import list_events, marking_of
+from patchad.detectors.listing import list_events
 from patchad.detectors.operator import knowledge_of, quiet_rows
-from patchad.detectors.reading import cut, match, notes_of, read, read_table
-from patchad.detectors.saving import fingerprint, save_detector
+from patchad.detectors.planning import plan_of
+from patchad.detectors.reading import cut, match, notes_of, read
+from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
-from patchad.errors import InputError, UnsupportedError, listed
+from patchad.errors import InputError, listed
 from patchad.results.detection import Detection
 from patchad.results.expectations import expectations
 from patchad.streaming.detector import StreamDetector
-from patchad.streaming.plan import Plan
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.registry import make_threshold
-
-logger = logging.getLogger(__name__)
 
 MIN_ROWS = 32
 """Rows of train below which nothing can be learned."""
@@ -270,6 +266,8 @@ class Detector(BaseEstimator):  # type: ignore[misc]
         """Return a stream that judges rows as they come, as `detect` would judge them in the whole series."""
         return StreamDetector(self)
 
+    plan_stream = plan_of
+
     def save(self, path: str | Path) -> Path:
         """Write one safetensors file that holds everything; `patchad.load` reads it."""
         check_is_fitted(self, "threshold_")
@@ -396,44 +394,14 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             after=self._window() + int(getattr(self, "smoothing", 1)) - 2,
         )
 
-    def plan_stream(self) -> Plan:
-        """Return what a stream is made of."""
-        check_is_fitted(self, "threshold_")
-        if self.threshold_.needs_all_scores:
-            raise UnsupportedError(
-                f"threshold {self.threshold!r} needs all scores at once and cannot be used along a stream; use 'auto'"
-            )
-        return Plan(
-            checksum=fingerprint(self),
-            channels=self.channels_,
-            columns=self.columns_,
-            preparer=self._preparer,
-            scorer=partial(self._scorer, explain=True),
-            threshold=self.threshold_,
-            alarms=partial(self._alarm_stage, self.feedback_),
-            marking=partial(marking_of, self),
-            read=partial(read_table, self),
-            blameless=np.flatnonzero(knowledge_of(self).ignored),
-            score=self._shared_score(),
-            batch=self._batch(),
-        )
-
-    def _shared_score(self) -> ScoreBlock | None:
-        """Return what scores windows of any stream; None where there are no windows, or each stream has its own."""
-        return None
-
-    def _batch(self) -> int:
-        """Return how many windows are scored together."""
-        return 1
-
-    def _preparer(self) -> Preparer:
-        """Return the stage that fills rows and cuts them into segments, for one new series."""
-        return Preparer(self.channels_, self.initial_, missing=self.missing, max_gap=self.max_gap)
+    def _shared_windows(self) -> tuple[ScoreBlock | None, int]:
+        """Return what scores windows of any stream, if they share any, and how many are best scored together."""
+        return None, 1
 
     def _alarm_stage(self, feedback: Sequence[Judgement]) -> AlarmStage:
         """Return the stage from scores and levels to events, for one new series."""
-        rules = self.alarm_rules_.judged(feedback)
-        return AlarmStage(rules, self._shape_of_events(), self.channels_, knowledge=knowledge_of(self))
+        knowledge, rules = knowledge_of(self), self.alarm_rules_.judged(feedback)
+        return AlarmStage(rules, self._shape_of_events(), self.channels_, knowledge=knowledge)
 
     def _window(self) -> int:
         """Return the rows that are scored together."""

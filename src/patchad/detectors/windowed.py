@@ -161,8 +161,8 @@ class WindowDetector(Detector):
     def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
         return Chain(self._window_stage(explain=explain), *self._row_stages())
 
-    def _shared_score(self) -> ScoreBlock | None:
-        return partial(self._score_block, explain=True) if self.shares_windows else None
+    def _shared_windows(self) -> tuple[ScoreBlock | None, int]:
+        return partial(self._score_block, explain=True) if self.shares_windows else None, self._batch()
 
     def _window_stage(self, *, explain: bool) -> WindowStage:
         score = partial(self._score_block, explain=explain)
