@@ -128,7 +128,9 @@ def _try_out(detector: Detector) -> None:
         raise ModelFileError("its arrays do not fit each other")
     rows = np.repeat(detector.initial_[None], 2 * detector._window() + 1, axis=0)
     rows[detector._window() :] += 1 + np.abs(detector.initial_)
-    found = detector.detect(Table(rows, detector.channels_ if detector.named_ else None))
+    table = np.zeros((len(rows), len(detector.fit_columns_)))  # ignored columns keep their places
+    table[:, [detector.fit_columns_.index(name) for name in detector.channels_]] = rows
+    found = detector.detect(Table(table, detector.fit_columns_ if detector.named_ else None))
     segment = Series(rows.astype(np.float32), detector.channels_)
     detector._expected_rows(segment, slice(0, len(rows)))
     if not np.isfinite(found.scores).all() or not np.isfinite(found.levels).all():
