@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from tests.conftest import small, waves
 from patchad import make
 from patchad.data.series import Series, prepare
 from patchad.results.detection import MAX_DRAWN_ROWS, Event, surroundings
-from patchad.results.expectations import MAX_CHANNELS, MAX_EVENTS, expectations
+from patchad.results.expectations import MAX_CHANNELS, MAX_EVENTS, Expectations
 
 
 def slow_expectation(detector, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -125,7 +126,7 @@ def test_expectations_cover_the_worst_channels_around_the_worst_events_only():
     names = tuple("abcde")
     blame = tuple((name, 0.2) for name in names)
     events = [Event(20 * i, 20 * i + 1, 20 * i, float(i), float(i % 90), blame) for i in range(1, 400)]
-    found = expectations(
+    found = Expectations(
         lambda series, rows: (series.values[rows], series.values[rows]), prepare(values, names), events
     )
     assert len(found) == MAX_EVENTS
@@ -143,7 +144,7 @@ def test_rows_that_were_left_out_have_no_expectation():
     detector = small().fit(waves(600))
     prepared = prepare(values, detector.channels_)
     event = Event(95, 160, 150, 9.0, 50.0, (("channel_0", 1.0),))
-    (one,) = expectations(detector._expected_rows, prepared, [event])
+    (one,) = Expectations(detector._expected_rows, prepared, [event])
     rows = np.arange(one.start, one.start + len(one.values))
     left_out = (rows >= 110) & (rows < 140)
     assert np.isnan(one.values[left_out]).all()
@@ -155,7 +156,7 @@ def test_a_detector_that_expects_nothing_in_particular_has_no_expectations(train
     odd[100] += 50
     found = make("random", threshold="quantile:0.9").fit(train).detect(odd)
     assert found.events
-    assert found.expected == ()
+    assert list(found.expected) == []
 
 
 def test_a_detection_refers_to_its_data_without_a_copy(fitted):
@@ -169,3 +170,29 @@ def test_what_is_drawn_of_a_long_event_holds_its_peak():
         assert shown.start <= peak < shown.stop
         assert shown.stop - shown.start == MAX_DRAWN_ROWS
     assert surroundings(Event(0, 5, 2, 1.0, 1.0, ()), 10) == slice(0, 10)
+
+
+def test_expectations_are_computed_when_they_are_asked_for_and_pickle_as_values():
+    asked = []
+
+    def expect(series, rows):
+        asked.append(rows)
+        return series.values[rows], series.values[rows]
+
+    event = Event(50, 60, 55, 9.0, 80.0, (("channel_0", 1.0),))
+    found = Expectations(expect, prepare(waves(200), tuple(f"channel_{i}" for i in range(3))), [event])
+    assert asked == []
+    assert len(found) == len(found[:5]) == 1
+    assert len(asked) == 1
+    (restored,) = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(restored.values, found[0].values)
+
+
+def test_a_refit_changes_no_expectation_of_before(train):
+    detector = small().fit(train)
+    odd = waves(200)
+    odd[100] += 50
+    first, second = detector.detect(odd), detector.detect(odd)
+    before = first.expected[0].values
+    detector.fit(5 * train)
+    np.testing.assert_array_equal(second.expected[0].values, before)

@@ -31,7 +31,7 @@ from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.data.windows import ScoreBlock
 from patchad.detectors.cleaning import check_contamination, clean_train
 from patchad.detectors.judging import judge, retract
-from patchad.detectors.listing import list_events
+from patchad.detectors.listing import expectations_of, list_events
 from patchad.detectors.operator import knowledge_of, quiet_rows
 from patchad.detectors.planning import plan_of
 from patchad.detectors.reading import cut, match, notes_of, read
@@ -39,7 +39,6 @@ from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
 from patchad.errors import InputError, listed
 from patchad.results.detection import Detection
-from patchad.results.expectations import expectations
 from patchad.streaming.detector import StreamDetector
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.registry import make_threshold
@@ -375,7 +374,7 @@ class Detector(BaseEstimator):  # type: ignore[misc]
             contributions=np.asarray(scored.attribution),
             notes=notes_of(self, known),
             observed=table if self.named_ else replace(table, channels=None),
-            expected=expectations(self._expected_rows, known.prepared, events),
+            expected=expectations_of(self, known, events),
         )
         return table, detection
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
 from patchad.detectors.reading import Read
 from patchad.results.detection import Event
+from patchad.results.expectations import Expectations
 from patchad.streaming.marking import Marking
 
 if TYPE_CHECKING:
@@ -44,6 +46,11 @@ def list_events(
         alarms += [stage.push(scored[own], levels[own], muted[own], marks.confirmed[own])]
         alarms += [stage.end_segment() if b < prepared.length else stage.flush()]
     return stage.events, np.concatenate(alarms)
+
+
+def expectations_of(detector: Detector, known: Read, events: Sequence[Event]) -> Expectations:
+    """Return what the detector, as it is now, expects around events; computed when it is asked for."""
+    return Expectations(copy(detector)._expected_rows, known.prepared, events)
 
 
 def feedback_stage(detector: Detector, feedback: Sequence[Judgement]) -> FeedbackStage:

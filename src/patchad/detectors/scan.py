@@ -22,7 +22,7 @@ from patchad.detectors.patchad import PatchAD
 from patchad.detectors.reading import read
 from patchad.errors import InputError
 from patchad.results.detection import Detection
-from patchad.results.expectations import expectations
+from patchad.results.expectations import Expectations
 
 GUARD_SHARE = 0.25
 """Most rows between a fold and the rows learned from, as a share of the fold."""
@@ -128,7 +128,7 @@ def _detection(table: Table, judges: Sequence[_Judge], notes: Sequence[str]) -> 
     last.alarm_rules_ = replace(last.alarm_rules_, base=0.0, edge=1.0, sensors=sensors)  # of the scale of all folds
     levels = np.ones(len(table.values))
     events, alarms = list_events(last, known, scored, levels, ())
-    expected = expectations(partial(_expected_rows, judges, prepared), prepared, events)
+    expected = Expectations(partial(_expected_rows, judges, prepared), prepared, events)
     fitted = [f"in fold {n}: {note}" for n, judge in enumerate(judges, start=1) for note in judge.detector.fit_notes_]
     return Detection(
         scores=scored.scores,

@@ -1,7 +1,7 @@
 """Reliability: how well each column of evidence tells faults that were put into held-out rows from the rest.
 
-A witness that is blind on some data still adds noise to a fused score. Small faults of plain kinds, put into rows that
-nothing was learned from, show how much each can tell there; no label is needed.
+A witness that is blind on some data still adds noise to a fused score. Small faults of plain kinds, of size and of
+shape, put into rows that nothing was learned from, show how much each can tell there; no label is needed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ from patchad.data.table import BoolArray, FloatArray
 
 AMPLITUDES = (4.0, 8.0, 16.0)
 """Sizes of faults, in usual steps of the channel from row to row."""
-LENGTHS = (15, 70)
+LENGTHS = (15, 150)
 PAUSE = (80, 160)
 """Rows of a fault that lasts, and between two faults."""
 SPIKES = (1, 2, 5)
+WARPS = (0.5, 2.0)
+"""Powers of time."""
+SCALES = (0.4, 0.7, 1.4)
+"""Factors of the swing around the mean."""
 LEAST = 0.05
 """Least reliability: a column that told nothing here may still tell something else."""
 POWER = 2.0
@@ -96,11 +100,29 @@ def _still(values: FloatArray, size: float, generator: Generator) -> FloatArray:
     return np.full_like(values, values[0])
 
 
+def _reverse(values: FloatArray, size: float, generator: Generator) -> FloatArray:  # noqa: ARG001
+    return values[::-1].copy()
+
+
+def _warp(values: FloatArray, size: float, generator: Generator) -> FloatArray:  # noqa: ARG001
+    """Run through the same values first slowly and then fast, or the other way."""
+    time = np.linspace(0.0, 1.0, len(values))
+    return np.asarray(np.interp(time ** generator.choice(WARPS), time, values))
+
+
+def _scale(values: FloatArray, size: float, generator: Generator) -> FloatArray:  # noqa: ARG001
+    middle = values.mean()
+    return np.asarray(middle + (values - middle) * generator.choice(SCALES))
+
+
 KINDS: Mapping[str, Callable[[FloatArray, float, Generator], FloatArray]] = {
     "spike": _level,
     "level": _level,
     "noise": _noise,
     "still": _still,
     "drift": _ramp,
+    "reverse": _reverse,
+    "warp": _warp,
+    "scale": _scale,
 }
 """What a fault makes of the values of its rows."""

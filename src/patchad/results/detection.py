@@ -106,7 +106,7 @@ class Detection:
     """What was filled, dropped, shrunk or ignored."""
     observed: Table | None = None
     """The data that was analysed, not a copy of it; for the report."""
-    expected: tuple[Expectation, ...] = ()
+    expected: Sequence[Expectation] = ()
     """What was expected around the most severe events, most severe first; for the report."""
 
     @property

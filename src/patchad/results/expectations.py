@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import overload
 
 import numpy as np
 
@@ -19,10 +21,35 @@ Expect = Callable[[Series, slice], tuple[FloatArray, FloatArray] | None]
 """From some rows of a series to their expected values and the reach of normal deviations, or None."""
 
 
-def expectations(expect: Expect, prepared: Prepared, events: Sequence[Event]) -> tuple[Expectation, ...]:
-    """Collect the expected values around each of the most severe events."""
-    found = (_around(number, events[number], expect, prepared) for number in by_severity(events)[:MAX_EVENTS])
-    return tuple(one for one in found if one is not None)
+class Expectations(Sequence[Expectation]):
+    """The expected values around each of the most severe events, computed when they are first asked for.
+
+    They cost more than the detection itself, and only a report shows them. A pickle holds the values.
+    """
+
+    def __init__(self, expect: Expect, prepared: Prepared, events: Sequence[Event]) -> None:
+        self._expect, self._prepared, self._events = expect, prepared, events
+
+    @cached_property
+    def _found(self) -> tuple[Expectation, ...]:
+        worst = by_severity(self._events)[:MAX_EVENTS]
+        found = (_around(number, self._events[number], self._expect, self._prepared) for number in worst)
+        return tuple(one for one in found if one is not None)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, number: int) -> Expectation: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Expectation, ...]: ...
+
+    def __getitem__(self, number: int | slice) -> Expectation | tuple[Expectation, ...]:
+        return self._found[number]
+
+    def __reduce__(self) -> tuple[type[tuple[Expectation, ...]], tuple[tuple[Expectation, ...]]]:
+        return tuple, (self._found,)
 
 
 def _around(number: int, event: Event, expect: Expect, prepared: Prepared) -> Expectation | None:
