@@ -8,7 +8,7 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,6 +28,11 @@ TAIL = 0.9
 FOREIGN = 25.0
 """Excess over the start of the tail, in usual excesses, from which on a cluster is foreign. Normal rows of 60 generated
 processes stay under it, and so does the train of 137 of 141 real series; most plain faults give 40 and more."""
+RARE = 1e-5
+"""Share of clusters that a foreign one has to be rarer than, by the tail of all channels together, where it is heavy:
+bursts that come now and then are normal."""
+MAX_SHAPE = 0.5
+"""Heaviest tail."""
 FURTHER = 1.5
 """Distance, in distances of the start of the tail, that a foreign cluster has at least."""
 GLITCH = 10.0
@@ -79,9 +84,10 @@ def foreign_rows(
     """In cuts of the channel that finds a row strangest: over 1 is foreign."""
     layout = _Layout.of(segments)
     if layout is not None:
-        for channel in range(segments[0].shape[1]):
-            column = np.concatenate([values[:, channel] for values in segments]).astype(np.float64)
-            strange = np.maximum(strange, _strangeness(column, layout))
+        channels = [_Channel.of(column, layout) for column in _columns(segments)]
+        cut = _cut([one.excess for one in channels if one.excess is not None])
+        for column, channel in zip(_columns(segments), channels, strict=True):
+            strange = np.maximum(strange, channel.strangeness(column, layout, cut))
     if known:
         strange[np.concatenate(known)] = np.inf
     if share is not None:
@@ -144,36 +150,90 @@ class _Layout:
         return np.where(np.isfinite(least), least, 0.0)
 
 
-def _strangeness(column: FloatArray, layout: _Layout) -> FloatArray:
-    """Return how strange each row of a channel is, 0 where nothing is known; over 1 is foreign."""
-    strange = np.zeros(layout.rows)
-    lowest, low, middle, high, highest = np.quantile(column, [0.001, 0.05, 0.5, 0.95, 0.999])
-    if highest > lowest:
-        strange = np.maximum(np.maximum(lowest - column, column - highest) / (GLITCH * (highest - lowest)), 0)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Channel:
+    """How far the subsequences of a channel are from their neighbours."""
+
+    distances: FloatArray | None
+    """(subsequence,); None where nothing can be said of it."""
+    start: float
+    """Where the tail of the distances starts."""
+    usual: float
+    """Usual excess of a cluster over it."""
+    excess: FloatArray | None
+    """(cluster,), in usual ones."""
+
+    @classmethod
+    def of(cls, column: FloatArray, layout: _Layout) -> _Channel:
+        scaled = _scaled(column)
+        if scaled is None:
+            return cls(None, 0.0, 0.0, None)
+        distances = layout.distances(scaled, layout.starts, layout.references)
+        start = float(np.quantile(distances, TAIL))
+        clusters = layout.clusters(distances > start)
+        if len(clusters) < MIN_CLUSTERS or start <= 0:
+            return cls(None, 0.0, 0.0, None)
+        excess = np.array([distances[cluster].max() for cluster in clusters]) - start
+        usual = _usual_excess(excess)
+        return cls(distances, start, usual, excess / usual if usual > 0 else None)
+
+    def strangeness(self, column: FloatArray, layout: _Layout, foreign: float) -> FloatArray:
+        """Return how strange each row is, 0 where nothing is known; over 1 is foreign, by so many usual excesses."""
+        strange = np.zeros(layout.rows)
+        lowest, highest = np.quantile(column, [0.001, 0.999])
+        if highest > lowest:
+            strange = np.maximum(np.maximum(lowest - column, column - highest) / (GLITCH * (highest - lowest)), 0)
+        scaled = _scaled(column)
+        if self.distances is None or scaled is None:
+            return strange
+        distances, start = self.distances.copy(), self.start
+        clusters = layout.clusters(distances > start)
+        cut = max(start + foreign * self.usual, FURTHER * start)
+        # A neighbour between two references has been missed: those that matter are compared with all there are.
+        suspects = np.concatenate([np.empty(0, np.intp), *(c for c in clusters if distances[c].max() > cut)])
+        distances[suspects] = layout.distances(scaled, layout.starts[suspects], _evenly(layout.every, MOST_REFERENCES))
+        local = layout.local(distances)
+        for cluster in clusters:
+            # Neighbours of a fault are strange only by what they have of it: its own rows are so in every subsequence.
+            hull = slice(layout.starts[cluster[0]], layout.starts[cluster[-1]] + LENGTH)
+            peak = layout.starts[cluster[distances[cluster].argmax()]] - hull.start
+            own = local[hull] > start + EDGE * (local[hull].max() - start)
+            own[peak : peak + LENGTH] |= not own.any()
+            strange[hull] = np.maximum(strange[hull], np.where(own, distances[cluster].max() / cut, 0))
+        return strange
+
+
+def _columns(segments: Sequence[FloatArray]) -> Iterator[FloatArray]:
+    for channel in range(segments[0].shape[1]):
+        yield np.concatenate([values[:, channel] for values in segments]).astype(np.float64)
+
+
+def _scaled(column: FloatArray) -> FloatArray | None:
+    """Scale a channel by its usual spread; None for a switch, or one that never moves."""
+    low, middle, high = np.quantile(column, [0.05, 0.5, 0.95])
     spread = (high - low) or float(column.std())
     if spread == 0 or len(np.unique(column)) < MIN_VALUES:
-        return strange
-    scaled = np.clip((column - middle) / spread, -1e3, 1e3)
-    distances = layout.distances(scaled, layout.starts, layout.references)
-    start = float(np.quantile(distances, TAIL))
-    clusters = layout.clusters(distances > start)
-    if len(clusters) < MIN_CLUSTERS or start <= 0:
-        return strange
-    cut = max(
-        start + FOREIGN * _usual_excess(np.array([distances[c].max() for c in clusters]) - start), FURTHER * start
-    )
-    # A neighbour between two references has been missed: those that matter are compared with all there are.
-    suspects = np.concatenate([np.empty(0, np.intp), *(c for c in clusters if distances[c].max() > cut)])
-    distances[suspects] = layout.distances(scaled, layout.starts[suspects], _evenly(layout.every, MOST_REFERENCES))
-    local = layout.local(distances)
-    for cluster in clusters:
-        # Neighbours of a fault are strange only by what they have of it: its own rows are strange in every subsequence.
-        hull = slice(layout.starts[cluster[0]], layout.starts[cluster[-1]] + LENGTH)
-        peak = layout.starts[cluster[distances[cluster].argmax()]] - hull.start
-        own = local[hull] > start + EDGE * (local[hull].max() - start)
-        own[peak : peak + LENGTH] |= not own.any()
-        strange[hull] = np.maximum(strange[hull], np.where(own, distances[cluster].max() / cut, 0))
-    return strange
+        return None
+    return np.asarray(np.clip((column - middle) / spread, -1e3, 1e3))
+
+
+def _cut(excesses: Sequence[FloatArray]) -> float:
+    """Return the usual excesses from which on a cluster is foreign: more where tails are heavy.
+
+    The shape of the tail of all channels together is that of a generalised Pareto distribution whose quartile and
+    median are as far apart; the highest quarter may be foreign.
+
+    Examples
+    --------
+    >>> light = np.random.default_rng(0).exponential(size=1000)
+    >>> _cut([light]), _cut([light**2]) > 100
+    (25.0, True)
+    """
+    if not excesses:
+        return FOREIGN
+    median, quartile = np.quantile(np.concatenate(excesses), [0.5, 0.75])
+    shape = float(np.clip(np.log2(max(quartile / median - 1, 1e-9)), 0.0, MAX_SHAPE))
+    return FOREIGN if shape < 1e-3 else max(FOREIGN, float((RARE**-shape - 1) / shape))
 
 
 def _evenly(numbers: NDArray[np.intp], most: int) -> NDArray[np.intp]:

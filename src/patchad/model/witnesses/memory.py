@@ -103,7 +103,7 @@ class Subspace:
     def by_step(self, subsequences: Tensor, steps: int) -> Tensor:
         """Return the same from the subsequences of the windows, `(b, subsequence, length, c)`."""
         found = self._distances(subsequences.flatten(0, 1))
-        distances = found.view(*subsequences.shape[:2], found.shape[1])
+        distances = found.view(-1, subsequences.shape[1], found.shape[1])
         if subsequences.shape[1] == 1:
             return distances.expand(-1, steps, -1)
         return torch.matmul(_layout(self.length, steps, distances.device)[1].T, distances)
@@ -252,7 +252,7 @@ def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32
 def _flat(subsequences: Tensor, *, grain: int, centred: bool) -> Tensor:
     """Lay subsequences `(n, length, c)` out as vectors, averaged over `grain` rows."""
     steps = (
-        subsequences if grain == 1 else subsequences.view(len(subsequences), -1, grain, subsequences.shape[2]).mean(2)
+        subsequences if grain == 1 else subsequences.reshape(-1, subsequences.shape[1] // grain, grain, subsequences.shape[2]).mean(2)
     )
     return ((steps - steps.mean(1, keepdim=True)) if centred else steps).flatten(1)
 
