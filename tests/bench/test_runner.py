@@ -55,7 +55,7 @@ def test_a_record_has_the_documented_fields(tmp_path: Path) -> None:
         (detector, protocol) for detector in ("patchad", "random") for protocol in ("open", "paper")
     }
     parameters = records[0]["parameters"]
-    assert parameters.items() >= {"window": 30, "d_model": 8, "max_steps": 5, "threshold": "auto", "hop": 5}.items()
+    assert parameters.items() >= {"window": 30, "d_model": 8, "max_steps": 5, "threshold": "auto", "hop": 10}.items()
     assert not {"random_state", "device", "verbose"} & set(parameters)
     assert any("[4/4]" in line for line in messages)
 

@@ -39,7 +39,7 @@ def _with_odd_cells(rng: random.Random, frame: pd.DataFrame) -> pd.DataFrame:
         object(),
     ]
     if len(found):
-        found.iloc[rng.randrange(len(found)), rng.randrange(3)] = odd[rng.randrange(len(odd))]
+        found.iat[rng.randrange(len(found)), rng.randrange(3)] = odd[rng.randrange(len(odd))]
     return found
 
 

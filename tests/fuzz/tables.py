@@ -86,7 +86,7 @@ def _csv(rng: random.Random, frame: pd.DataFrame) -> tuple[bytes, str]:
 def _cells(rng: random.Random, grid: list[list[str]]) -> str:
     cell = rng.choice(CELLS)
     for _ in range(rng.choice([1, 1, 3, 50])):
-        row = rng.choice(grid)
+        row = rng.choice(grid or [[]])
         if row:
             row[rng.randrange(len(row))] = cell
     return f"cell {cell[:20]!r}"
@@ -100,12 +100,12 @@ def _column(rng: random.Random, grid: list[list[str]]) -> str:
 
 
 def _headers(rng: random.Random, grid: list[list[str]]) -> str:
-    grid[0] = [rng.choice([name, name, rng.choice(HEADERS)]) for name in grid[0]]
-    return f"headers {grid[0]!r}"[:100]
+    grid[:1] = [[rng.choice([name, name, rng.choice(HEADERS)]) for name in row] for row in grid[:1]]
+    return f"headers {grid[:1]!r}"[:100]
 
 
 def _no_header(_: random.Random, grid: list[list[str]]) -> str:
-    del grid[0]
+    del grid[:1]
     return "no header"
 
 

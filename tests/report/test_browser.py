@@ -28,8 +28,8 @@ def browser():
 def report(tmp_path_factory):
     """A report of three faults, with labels, with a hostile channel name."""
     faulty, labels = waves(1500, seed=1), np.zeros(1500, bool)
-    for start in (300, 700, 1100):
-        faulty[start : start + 9, 1] += 4
+    for start, channel in ((300, 1), (700, 2), (1100, 1)):
+        faulty[start : start + 9, channel] += 4
         labels[start : start + 9] = True
     names, times = ["pump", HOSTILE, "heat"], pd.date_range("2024", periods=1500, freq="min")
     detector = small(merge_gap=60).fit(pd.DataFrame(waves(800), columns=names))

@@ -251,9 +251,9 @@ def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32
 
 def _flat(subsequences: Tensor, *, grain: int, centred: bool) -> Tensor:
     """Lay subsequences `(n, length, c)` out as vectors, averaged over `grain` rows."""
-    steps = (
-        subsequences if grain == 1 else subsequences.reshape(-1, subsequences.shape[1] // grain, grain, subsequences.shape[2]).mean(2)
-    )
+    steps = subsequences
+    if grain > 1:
+        steps = steps.reshape(-1, steps.shape[1] // grain, grain, steps.shape[2]).mean(2)
     return ((steps - steps.mean(1, keepdim=True)) if centred else steps).flatten(1)
 
 
