@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.live.conftest import batch, csv_text, frame, json_text, live_model, model_file  # noqa: F401
 from tests.live.telling import assert_equals_batch
 
 from patchad.cli.live import Stop
@@ -35,22 +34,22 @@ def wait_for(condition, seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def test_the_example_of_the_page(model_file, csv_text, batch, tmp_path):  # noqa: F811
-    (tmp_path / "pump.safetensors").write_bytes(model_file.read_bytes())
-    (tmp_path / "today.csv").write_text(csv_text)
+def test_the_example_of_the_page(watched_file, watched_csv, watched_batch, tmp_path):
+    (tmp_path / "pump.safetensors").write_bytes(watched_file.read_bytes())
+    (tmp_path / "today.csv").write_text(watched_csv)
     (script,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     script = f'patchad() {{ "{sys.executable}" -m patchad "$@"; }}\n{script}'
     done = subprocess.run(
         ["bash", "-e", "-c", script], check=True, cwd=tmp_path, capture_output=True, text=True, env=ENVIRONMENT
     )
-    assert_equals_batch(done.stdout, batch)
+    assert_equals_batch(done.stdout, watched_batch)
     assert (tmp_path / "told.jsonl").read_text() == done.stdout
     assert done.stderr == "300 rows, 300 verdicts\n" * 2
 
 
-def test_verdicts_appear_as_rows_come(model_file, json_text, batch):  # noqa: F811
-    lines = json_text.splitlines(keepends=True)
-    process = start(model_file, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def test_verdicts_appear_as_rows_come(watched_file, watched_json, watched_batch):
+    lines = watched_json.splitlines(keepends=True)
+    process = start(watched_file, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.stdin.writelines(lines[:150])
     process.stdin.flush()
     first = process.stdout.readline()  # while the input is open
@@ -61,13 +60,13 @@ def test_verdicts_appear_as_rows_come(model_file, json_text, batch):  # noqa: F8
     assert (process.wait(), said) == (0, "300 rows, 300 verdicts\n")
     process.stdout.close()
     process.stderr.close()
-    assert_equals_batch(first + rest, batch, "pump")
+    assert_equals_batch(first + rest, watched_batch, "pump")
 
 
-def test_kill_and_stop_lose_nothing(model_file, csv_text, batch, tmp_path, capsys):  # noqa: F811
-    lines = csv_text.splitlines(keepends=True)
+def test_kill_and_stop_lose_nothing(watched_file, watched_csv, watched_batch, tmp_path, capsys):
+    lines = watched_csv.splitlines(keepends=True)
     rows, out, state = tmp_path / "rows.csv", tmp_path / "out.jsonl", tmp_path / "state"
-    arguments = [model_file, "--from", f"file:{rows}", "--to", f"file:{out}", "--state", state]
+    arguments = [watched_file, "--from", f"file:{rows}", "--to", f"file:{out}", "--state", state]
     rows.write_text(lines[0])
     for part, number, code in ((lines[1:140], signal.SIGKILL, -9), (lines[140:250], signal.SIGTERM, 0)):
         process = start(*arguments)
@@ -84,20 +83,20 @@ def test_kill_and_stop_lose_nothing(model_file, csv_text, batch, tmp_path, capsy
         file.writelines(lines[250:])
     arguments[2] += "?follow=0"
     assert run(["watch", *map(str, arguments)]) == 0
-    assert_equals_batch(out.read_text(), batch)
+    assert_equals_batch(out.read_text(), watched_batch)
     assert "refused" not in capsys.readouterr().err
 
 
-def test_rows_from_stdin_to_stdout(model_file, csv_text, batch, tmp_path, monkeypatch, capsys):  # noqa: F811
-    (tmp_path / "rows.csv").write_text(csv_text + "1,2\n")
+def test_rows_from_stdin_to_stdout(watched_file, watched_csv, watched_batch, tmp_path, monkeypatch, capsys):
+    (tmp_path / "rows.csv").write_text(watched_csv + "1,2\n")
     with (tmp_path / "rows.csv").open() as file:
         monkeypatch.setattr("sys.stdin", file)
-        assert run(["watch", str(model_file), "--state", str(tmp_path / "state")]) == 0
+        assert run(["watch", str(watched_file), "--state", str(tmp_path / "state")]) == 0
         printed = capsys.readouterr()
-        assert_equals_batch(printed.out, batch)
+        assert_equals_batch(printed.out, watched_batch)
         assert "300 rows, 300 verdicts; 1 refused, which " in printed.err
         os.lseek(file.fileno(), 0, os.SEEK_SET)
-        assert run(["watch", str(model_file), "--state", str(tmp_path / "state")]) == 0
+        assert run(["watch", str(watched_file), "--state", str(tmp_path / "state")]) == 0
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "300 came again and were left out" in printed.err
@@ -121,10 +120,10 @@ def test_rows_from_stdin_to_stdout(model_file, csv_text, batch, tmp_path, monkey
         (["--log-level", "loud"], "loud"),
     ],
 )
-def test_wrong_calls(model_file, tmp_path, monkeypatch, capsys, arguments, message):  # noqa: F811
+def test_wrong_calls(watched_file, tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     Path("rows.csv").write_text("flow\n1\n")
-    assert run(["watch", str(model_file), *(one.format(here="rows.csv") for one in arguments)]) == 2
+    assert run(["watch", str(watched_file), *(one.format(here="rows.csv") for one in arguments)]) == 2
     printed = capsys.readouterr()
     assert message in printed.err
     assert printed.err.count("\n") == 1
@@ -132,17 +131,17 @@ def test_wrong_calls(model_file, tmp_path, monkeypatch, capsys, arguments, messa
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
-def test_closed_input_and_gone_readers(model_file, csv_text, tmp_path, monkeypatch, capsys):  # noqa: F811
+def test_closed_input_and_gone_readers(watched_file, watched_csv, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", None)
-    assert run(["watch", str(model_file)]) == 2
+    assert run(["watch", str(watched_file)]) == 2
     assert "standard input is closed" in capsys.readouterr().err
 
     def gone(self, lines):
         raise BrokenPipeError
 
     monkeypatch.setattr(StdoutSink, "write", gone)
-    (tmp_path / "rows.csv").write_text(csv_text)
-    assert run(["watch", str(model_file), "--from", f"file:{tmp_path / 'rows.csv'}"]) == 0
+    (tmp_path / "rows.csv").write_text(watched_csv)
+    assert run(["watch", str(watched_file), "--from", f"file:{tmp_path / 'rows.csv'}"]) == 0
 
 
 def test_the_second_signal_ends_at_once():

@@ -17,6 +17,10 @@ def read(*lines: bytes, columns: Columns = COLUMNS):
     return [reader.read(line) for line in lines]
 
 
+def test_empty_lines_are_no_rows():
+    assert read(b"", b" \r") == [None, None]
+
+
 def test_csv_with_missing_values_states_and_another_header():
     _, one, two, three = read(
         b"\xef\xbb\xbfkey\tDate\tflow\tmode\tnote\r\n",
@@ -38,6 +42,13 @@ def test_json_flat_and_with_values_apart():
 def test_a_channel_may_have_the_name_of_a_key_a_time_or_values():
     (row,) = read(b'{"key": 1, "time": 2, "values": 3}', columns=Columns(("key", "time", "values")))
     assert (row.key, row.time, row.values) == (None, None, {"key": 1.0, "time": 2.0, "values": 3.0})
+
+
+def test_the_only_column_of_dates_is_the_time():
+    _, row = read(b"when,flow,note", b"2026-01-01 00:00,1,x")
+    assert (row.time, row.values) == ("2026-01-01 00:00", {"flow": 1.0, "note": None})
+    (two,) = read(b'{"from": "2026-01-01", "to": "2026-01-02", "flow": 1}')
+    assert two.time is None
 
 
 def test_the_first_number_says_whether_times_are_dates():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -20,6 +21,8 @@ Key = str | int | None
 """Tells the streams of one source apart; None where rows have no key."""
 
 SEPARATORS = (",", ";", "\t", "|")
+DATE = re.compile(r"\s*\d{4}-\d\d-\d\d([T ]|\s*$)")
+"""How a time begins that is known without a name."""
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "#n/a"})
 """Cells of a csv line, in lower case, that are missing values."""
 
@@ -68,20 +71,22 @@ class RowReader:
         self._names: list[str] | None = None
         """The header of csv; empty for JSON, None before the first line."""
         self._separator = ","
+        self._time: str | None = None
+        """The column of times where none has a usual name: the only one of the first row that holds a date, or none."""
         self._plain_numbers: bool | None = None
         """Whether times that are numbers count something, and are no dates; the first one decides."""
 
     @property
     def state(self) -> dict[str, Any]:
         """What has to be known to go on in the middle of a source."""
-        return {"names": self._names, "separator": self._separator, "plain_numbers": self._plain_numbers}
+        names = ("_names", "_separator", "_time", "_plain_numbers")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def restore(cls, columns: Columns, state: Mapping[str, Any]) -> Self:
         """Return a reader that goes on where another was."""
         reader = cls(columns)
-        reader._names, reader._separator = state["names"], state["separator"]
-        reader._plain_numbers = state["plain_numbers"]
+        vars(reader).update(state)
         return reader
 
     def read(self, line: bytes) -> Row | None:
@@ -162,7 +167,14 @@ class RowReader:
     # -- both ----------------------------------------------------------------------------------------------------------
 
     def _is_key_or_time(self, name: str) -> bool:
-        return (name == "key" or name.lower() in TIME_NAMES) and name not in self._columns.channels
+        return (name in ("key", self._time) or name.lower() in TIME_NAMES) and name not in self._columns.channels
+
+    def _find_time(self, row: Mapping[str, Any]) -> str:
+        """Return the column of the first row that holds a date and is no channel, if it is the only one."""
+        own = {name: value for name, value in row.items() if name not in self._columns.channels and name != "key"}
+        dates = [name for name, value in own.items() if isinstance(value, str) and DATE.match(value)]
+        usual = any(name.lower() in TIME_NAMES for name in own)
+        return dates[0] if len(dates) == 1 and not usual else ""
 
     def _row(self, found: Mapping[str, Any]) -> Row:
         """Tell key and time from the values of a flat row, or of one that has its values apart."""
@@ -170,6 +182,8 @@ class RowReader:
         if "values" in found and "values" not in self._columns.channels and not isinstance(apart, dict):
             raise InputError(f"'values' is {apart!r}, an object is needed: {{'values': {{channel: number}}}}")
         around = found if not isinstance(apart, dict) else {k: v for k, v in found.items() if k != "values"}
+        if self._time is None:
+            self._time = self._find_time(around)
         own = {name: value for name, value in around.items() if self._is_key_or_time(name)}
         values = apart if isinstance(apart, dict) else {k: v for k, v in around.items() if k not in own}
         key = own.pop("key", None)

@@ -36,6 +36,8 @@ class FileSource:
         if not address.place:
             raise InputError(f"{address.text!r} names no file; write file:PATH")
         self.path: Path = Path(address.place)
+        if not self.path.is_file():
+            raise InputError(f"there is no file {str(self.path)!r}; give the path of a file of rows")
         self.name = f"file:{self.path.resolve()}"
         self.resumed, self.ended = False, False
         self._follow = follow == "1"
@@ -44,8 +46,6 @@ class FileSource:
 
     def open(self, position: Position | None) -> None:
         """Open the file, at a position if it is the file that the position is of."""
-        if not self.path.is_file():
-            raise InputError(f"there is no file {str(self.path)!r}; give the path of a file of rows")
         self._begin()
         if position is None:
             return
