@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
 
-from patchad import PatchAD
+from patchad import PatchAD, make
 
 settings.register_profile("patchad", deadline=None)  # a busy machine is no bug
 settings.load_profile("patchad")
@@ -55,3 +57,52 @@ def train() -> np.ndarray:
 def fitted(train: np.ndarray) -> PatchAD:
     """A small fitted detector; tests must not change it."""
     return PatchAD(**SMALL).fit(train)
+
+
+# -- rows to watch ----------------------------------------------------------------------------------------------------
+
+WATCHED = ["flow", "heat", "load"]
+"""Channels of the rows that the tests of `patchad watch` send."""
+
+
+@pytest.fixture(scope="session")
+def watched_model():
+    return make("moving_zscore").fit(pd.DataFrame(waves(600), columns=WATCHED))
+
+
+@pytest.fixture(scope="session")
+def watched_file(watched_model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("live") / "model.safetensors"
+    watched_model.save(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def watched() -> pd.DataFrame:
+    """300 rows with a fault that is told of while it lasts."""
+    rows = waves(300, seed=1)
+    rows[120:240, 1] += 6.0
+    rows[60:63, 2] = np.nan
+    found = pd.DataFrame(rows.round(4), columns=WATCHED)
+    found.insert(0, "time", pd.date_range("2026-01-01", periods=300, freq="min").strftime("%Y-%m-%dT%H:%M:%S"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def watched_csv(watched) -> str:
+    return watched.to_csv(index=False)
+
+
+@pytest.fixture(scope="session")
+def watched_json(watched) -> str:
+    """The rows of a pump, with their values apart."""
+    lines = []
+    for row in json.loads(watched.to_json(orient="records")):
+        time = row.pop("time")
+        lines.append(json.dumps({"key": "pump", "time": time, "values": row}))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="session")
+def watched_batch(watched_model, watched):
+    return watched_model.detect(watched.assign(time=pd.to_datetime(watched["time"])))

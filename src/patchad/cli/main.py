@@ -21,6 +21,7 @@ from patchad import __version__
 from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
+from patchad.cli import live as live_cli
 from patchad.cli import scan as scan_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare, stoppable
 from patchad.cli.output import blamed, print_events, refusal, result_files, result_notes
@@ -214,6 +215,7 @@ def detect(
 
 
 app.command()(scan_cli.scan)
+app.command()(live_cli.watch)
 
 
 @app.command()

@@ -66,6 +66,17 @@ class StreamPool:
         Rows of one stream that are refused leave that stream as it was; the others go on, and then `InputError` names
         the streams that were refused.
         """
+        found, refused = self.try_many(rows, times)
+        if refused:
+            first = next(key for key in rows if key in refused)
+            more = f", and {len(refused) - 1} more streams were refused" if len(refused) > 1 else ""
+            raise InputError(f"stream {first!r}: {refused[first]}{more}; the rows of the other streams were taken")
+        return found
+
+    def try_many(
+        self, rows: Mapping[Any, Any], times: Mapping[Any, Any] | None = None
+    ) -> tuple[dict[Hashable, tuple[Verdict, ...]], dict[Hashable, InputError]]:
+        """Do as `push_many`, and return the errors of the streams whose rows were refused beside the verdicts."""
         work: dict[Hashable, Work] = {}
         refused: dict[Hashable, InputError] = {}
         for key, own in rows.items():
@@ -74,12 +85,7 @@ class StreamPool:
                 work[key] = stream.work(*stream.read(own, None if times is None else times.get(key)))
             except InputError as error:
                 refused[key] = error
-        found = self._run(work, refused)
-        if refused:
-            first = next(key for key in rows if key in refused)
-            more = f", and {len(refused) - 1} more streams were refused" if len(refused) > 1 else ""
-            raise InputError(f"stream {first!r}: {refused[first]}{more}; the rows of the other streams were taken")
-        return found
+        return self._run(work, refused), refused
 
     def flush(self, key: Hashable) -> tuple[Verdict, ...]:
         """End the segment of a stream; return the verdicts of its rows that were left."""
@@ -116,6 +122,14 @@ class StreamPool:
             key, state = pair["tuple"]
             pool._stream(taken.take(key)).fill(taken, state)
         return pool
+
+    def snapshot_stream(self, key: Hashable) -> bytes:
+        """Return everything that one stream has to know to go on."""
+        return to_bytes(self._plan.checksum, self._known(key).stored())
+
+    def restore_stream(self, key: Hashable, snapshot: bytes) -> None:
+        """Let a stream go on where a snapshot of it was taken."""
+        self._stream(key).fill(*from_bytes(snapshot, self._plan.checksum))
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Live: rows from outside in, verdicts and events out, and nothing lost on the way."""

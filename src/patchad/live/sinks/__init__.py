@@ -1,0 +1,1 @@
+"""Sinks: where the lines of `patchad watch` go, one file each."""

@@ -1,0 +1,1 @@
+"""Sources: where the rows of `patchad watch` come from, one file each."""

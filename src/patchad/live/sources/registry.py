@@ -1,0 +1,22 @@
+"""The sources by their schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from patchad.live.address import Address, pick
+from patchad.live.sources.base import Source
+from patchad.live.sources.file import FileSource
+from patchad.live.sources.stdin import StdinSource
+
+SOURCES: Mapping[str, tuple[str, Callable[[Address], Source]]] = {
+    "-": ("-", StdinSource),
+    "file": ("file:PATH[?follow=0]", FileSource),
+}
+"""By scheme: how an address is written, and what makes the source of it."""
+
+
+def make_source(text: str) -> Source:
+    """Make the source that an address names; nothing is opened yet."""
+    address = Address.parse(text)
+    return pick(address, SOURCES, "source")(address)
