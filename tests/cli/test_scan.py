@@ -68,3 +68,22 @@ def test_a_short_file_is_named(tmp_path, capsys):
     pd.DataFrame({"a": np.arange(20.0)}).to_csv(tmp_path / "short.csv", index=False)
     assert run(["scan", str(tmp_path / "short.csv")]) == 2
     assert "short: the series has 20 rows" in capsys.readouterr().err
+
+
+def test_a_bad_file_leaves_the_results_of_the_others(data, tmp_path, capsys):
+    (tmp_path / "empty.csv").write_text("")
+    events = tmp_path / "events.json"
+    assert run(["scan", str(data), str(tmp_path / "empty.csv"), "--events", str(events), *QUICK]) == 2
+    printed = capsys.readouterr()
+    assert "flow" in printed.out
+    assert "empty.csv" in printed.err.splitlines()[-1]
+    assert {event["series"] for event in json.loads(events.read_text())} == {"plant"}
+    assert run(["scan", str(tmp_path / "empty.csv"), "--events", str(tmp_path / "none.json")]) == 2
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_an_output_that_is_an_input_is_refused(data, capsys):
+    before = data.read_bytes()
+    assert run(["scan", str(data), "-o", str(data)]) == 2
+    assert "plant.csv" in capsys.readouterr().err
+    assert data.read_bytes() == before

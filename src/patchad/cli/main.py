@@ -10,7 +10,7 @@ import sys
 import time as clock
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,16 +24,15 @@ from patchad.cli import data as data_cli
 from patchad.cli import live as live_cli
 from patchad.cli import scan as scan_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare, stoppable
-from patchad.cli.output import blamed, print_events, refusal, result_files, result_notes
+from patchad.cli.output import blamed, print_events, refusal, result_files, result_notes, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
-from patchad.errors import InputError, MissingExtraError, PatchADError, listed
+from patchad.errors import MissingExtraError, PatchADError, listed
 
 if TYPE_CHECKING:
     from patchad.data.periods import Period
     from patchad.data.table import BoolArray, FloatArray, Table
     from patchad.detectors.base import Detector
-    from patchad.report.page import Chapter
 
 app = typer.Typer(
     help="Time-series anomaly detection: fit on normal data, detect events, name the sensors to blame.",
@@ -186,7 +185,7 @@ def detect(
     from patchad.detectors.registry import load
     from patchad.thresholds.promise import parse_rate
 
-    inputs = [model, *(path for _, path in find_files(data)[0])]
+    inputs = [model, *(path for _, path in find_files(data)[0]), *([] if quiet is None else [quiet])]
     check_outputs({"-o": output, "--events": events, "--report": report}, inputs)
     detector = load(model)
     tables, refused = read_all(data, reading, only=detector.columns_)
@@ -199,7 +198,7 @@ def detect(
     detector.set_threshold(detector.threshold if threshold is None else threshold)
     periods = () if quiet is None else read_periods(quiet)
     _warn_of_unused(periods, [table for _, table in tables])
-    found, truths = _detect_all(detector, tables, reading.labels, periods, refused)
+    found, truths = results_of(tables, reading.labels, refused, partial(detector.detect, quiet=periods))
     contents = result_files(found, truths, scores=output, events=events, report=report)
     write_whole(contents)
     with stoppable("the outputs are complete" if contents else "nothing was written"):
@@ -325,31 +324,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _command() -> Any:
     """Build the command line once: typer builds it for every call."""
     return typer.main.get_command(app)
-
-
-def _detect_all(
-    detector: Detector,
-    tables: Sequence[tuple[str, Table]],
-    labels: str | None,
-    quiet: Sequence[Period],
-    refused: list[tuple[str, InputError]],
-) -> tuple[list[Chapter], list[FloatArray]]:
-    """Detect on every table; return the results and the labels. Tables that cannot be used are added to `refused`."""
-    from patchad.report.page import Chapter
-
-    found: list[Chapter] = []
-    truths: list[FloatArray] = []
-    for name, table in tables:
-        try:
-            channels, truth = (table, None) if labels is None else table.without(labels)
-            found.append(Chapter.of(name, detector.detect(channels, quiet=quiet), truth))
-        except InputError as error:
-            refused.append((name, InputError(f"{name}: {error}")))
-            continue
-        truths.extend([] if truth is None else [truth])
-    if not found:
-        raise refusal(refused)
-    return found, truths
 
 
 def _level(detector: Detector) -> str:

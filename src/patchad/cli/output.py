@@ -1,9 +1,9 @@
-"""What `patchad detect` prints and writes: a table of events, and files of scores and events."""
+"""What `patchad detect` and `patchad scan` print and write: a table of events, and files of scores and events."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ from patchad.data.names import visible
 from patchad.errors import InputError
 
 if TYPE_CHECKING:
-    from patchad.data.table import FloatArray
+    from patchad.data.table import FloatArray, Table
     from patchad.report.page import Chapter
-    from patchad.results.detection import Event
+    from patchad.results.detection import Detection, Event
 
 HEADINGS = ("series", "start", "stop", "time", "until", "rows", "kind", "severity", "repeats", "blamed, most first")
 
@@ -48,6 +48,30 @@ def print_events(found: Sequence[Chapter]) -> None:
     widths = {i: max(len(row[i]) for row in rows) for i in shown}
     for row in rows:
         print("  ".join(row[i].ljust(widths[i]) for i in shown).rstrip())
+
+
+def results_of(
+    tables: Sequence[tuple[str, Table]],
+    labels: str | None,
+    refused: list[tuple[str, InputError]],
+    detect: Callable[[Table], Detection],
+) -> tuple[list[Chapter], list[FloatArray]]:
+    """Detect on every table; return the results and the labels. Tables that cannot be used are added to `refused`."""
+    from patchad.report.page import Chapter
+
+    found: list[Chapter] = []
+    truths: list[FloatArray] = []
+    for name, table in tables:
+        try:
+            channels, truth = (table, None) if labels is None else table.without(labels)
+            found.append(Chapter.of(name, detect(channels), truth))
+        except InputError as error:
+            refused.append((name, InputError(f"{name}: {error}")))
+            continue
+        truths.extend([] if truth is None else [truth])
+    if not found:
+        raise refusal(refused)
+    return found, truths
 
 
 def result_notes(found: Sequence[Chapter]) -> Iterator[str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchad.cli.output import events_json, print_events, scores_csv
+from patchad.cli.console import notify, stoppable
+from patchad.cli.output import print_events, refusal, result_files, result_notes, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError
 
-_notify = partial(typer.echo, err=True)
+if TYPE_CHECKING:
+    from patchad.data.table import Table
+    from patchad.results.detection import Detection
 
 
 @reading_options(member="test", labels=True)
@@ -35,43 +37,37 @@ def scan(
     Nothing of it has to be known as normal: each part is judged by what was learned from the others. Every series is
     judged by itself. Prints the events; writes scores, events or a report if asked to.
     """
-    from patchad.data.files import write_whole
-    from patchad.data.inputs import read_all
+    from patchad.data.files import check_outputs, write_whole
+    from patchad.data.inputs import find_files, read_all
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
     from patchad.detectors.scan import scan as scan_series
-    from patchad.report.page import Chapter, render_page
 
     if not 0 <= severity <= 100:
         raise InputError(f"--severity {severity:g} is out of range; it lies between 0 and 100")
+    check_outputs({"-o": output, "--events": events, "--report": report}, [path for _, path in find_files(data)[0]])
     detector = PatchAD(**({"verbose": True} | parse_assignments(settings or [], PatchAD)))
-    found: list[Chapter] = []
-    hidden = 0
     tables, refused = read_all(data, reading)
-    if refused:
-        raise refused[0][1]
-    for name, table in tables:
-        channels, truth = (table, None) if reading.labels is None else table.without(reading.labels)
-        try:
-            everything = scan_series(channels, detector, folds=folds)
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from None
-        severe = everything.severe(severity)
-        hidden += len(everything.events) - len(severe.events)
-        found.append(Chapter.of(name, severe, truth))
-    write_whole(
-        {
-            path: written(found)
-            for path, written in ((output, scores_csv), (events, events_json), (report, render_page))
-            if path is not None
-        }
-    )
-    print_events(found)
-    for one in found:
-        for note in one.detection.notes:
-            _notify(f"note: {one.name}: {note}")
-        if one.comparison is not None:
-            _notify(f"{one.name}: {one.comparison.summary}")
+    if not tables:
+        raise refusal(refused)
+    hidden = 0
+
+    def severe(table: Table) -> Detection:
+        nonlocal hidden
+        everything: Detection = scan_series(table, detector, folds=folds)
+        kept = everything.severe(severity)
+        hidden += len(everything.events) - len(kept.events)
+        return kept
+
+    found, truths = results_of(tables, reading.labels, refused, severe)
+    contents = result_files(found, truths, scores=output, events=events, report=report)
+    write_whole(contents)
+    with stoppable("the outputs are complete" if contents else "nothing was written"):
+        print_events(found)
+    for note in result_notes(found):
+        notify(note)
     total, rows = (sum(len(getattr(one.detection, part)) for one in found) for part in ("events", "scores"))
     also = f"; {hidden} less severe, which --severity 0 lists" if hidden else ""
-    _notify(f"{total} event{'' if total == 1 else 's'} of severity {severity:g} and more in {rows:,} rows{also}")
+    notify(f"{total} event{'' if total == 1 else 's'} of severity {severity:g} and more in {rows:,} rows{also}")
+    if refused:
+        raise refusal(refused, len(found))
