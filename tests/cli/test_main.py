@@ -365,7 +365,7 @@ def test_ctrl_c_leaves_no_file(folder, tmp_path):
     assert process.poll() is None, process.stderr.read()
     process.send_signal(signal.SIGINT)
     messages = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 130
+    assert process.returncode == 130, messages
     assert "error: stopped; nothing was written" in messages
     assert "Traceback" not in messages
     assert list(tmp_path.iterdir()) == []

@@ -292,8 +292,12 @@ def evaluate(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; an error is one line on stderr."""
-    prepare()
-    sys.exit(run(arguments))
+    try:
+        prepare()
+        code = run(arguments)
+    except KeyboardInterrupt:  # it may come while another error is told
+        code = fail("stopped; nothing was written", STOPPED)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
