@@ -359,7 +359,9 @@ def test_ctrl_c_leaves_no_file(folder, tmp_path):
         "max_steps=100000",
     ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+    signal.signal(signal.SIGINT, before)
     assert b"training has begun" in process.stderr.readline()
     time.sleep(3)
     assert process.poll() is None, process.stderr.read()
