@@ -23,8 +23,8 @@ from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli import live as live_cli
 from patchad.cli import scan as scan_cli
-from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare, stoppable
-from patchad.cli.output import blamed, print_events, refusal, result_files, result_notes, results_of
+from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare
+from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import MissingExtraError, PatchADError, listed
@@ -179,7 +179,7 @@ def detect(
 
     Prints the events; writes scores, events or a report if asked to.
     """
-    from patchad.data.files import check_outputs, write_whole
+    from patchad.data.files import check_outputs
     from patchad.data.inputs import find_files, read_all
     from patchad.data.periods import read_periods
     from patchad.detectors.registry import load
@@ -199,12 +199,7 @@ def detect(
     periods = () if quiet is None else read_periods(quiet)
     _warn_of_unused(periods, [table for _, table in tables])
     found, truths = results_of(tables, reading.labels, refused, partial(detector.detect, quiet=periods))
-    contents = result_files(found, truths, scores=output, events=events, report=report)
-    write_whole(contents)
-    with stoppable("the outputs are complete" if contents else "nothing was written"):
-        print_events(found)
-    for note in result_notes(found):
-        notify(note)
+    deliver(found, result_files(found, truths, scores=output, events=events, report=report))
     total = sum(len(one.detection.events) for one in found)
     notify(f"{total} event{'' if total == 1 else 's'} in {sum(len(one.detection.scores) for one in found):,} rows")
     if refused:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchad.cli.console import notify, stoppable
 from patchad.data.names import visible
 from patchad.errors import InputError
 
@@ -80,6 +81,17 @@ def result_notes(found: Sequence[Chapter]) -> Iterator[str]:
         yield from (f"note: {one.name}: {note}" for note in one.detection.notes)
         if one.comparison is not None:
             yield f"{one.name}: {one.comparison.summary}"
+
+
+def deliver(found: Sequence[Chapter], contents: Mapping[Path, bytes]) -> None:
+    """Write the files, then print the events and what there is to say about them."""
+    from patchad.data.files import write_whole
+
+    write_whole(contents)
+    with stoppable("the outputs are complete" if contents else "nothing was written"):
+        print_events(found)
+    for note in result_notes(found):
+        notify(note)
 
 
 def result_files(

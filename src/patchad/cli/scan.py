@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from patchad.cli.console import notify, stoppable
-from patchad.cli.output import print_events, refusal, result_files, result_notes, results_of
+from patchad.cli.console import notify
+from patchad.cli.output import deliver, refusal, result_files, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError
@@ -37,7 +37,7 @@ def scan(
     Nothing of it has to be known as normal: each part is judged by what was learned from the others. Every series is
     judged by itself. Prints the events; writes scores, events or a report if asked to.
     """
-    from patchad.data.files import check_outputs, write_whole
+    from patchad.data.files import check_outputs
     from patchad.data.inputs import find_files, read_all
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
@@ -60,12 +60,7 @@ def scan(
         return kept
 
     found, truths = results_of(tables, reading.labels, refused, severe)
-    contents = result_files(found, truths, scores=output, events=events, report=report)
-    write_whole(contents)
-    with stoppable("the outputs are complete" if contents else "nothing was written"):
-        print_events(found)
-    for note in result_notes(found):
-        notify(note)
+    deliver(found, result_files(found, truths, scores=output, events=events, report=report))
     total, rows = (sum(len(getattr(one.detection, part)) for one in found) for part in ("events", "scores"))
     also = f"; {hidden} less severe, which --severity 0 lists" if hidden else ""
     notify(f"{total} event{'' if total == 1 else 's'} of severity {severity:g} and more in {rows:,} rows{also}")
