@@ -100,7 +100,7 @@ def test_ctrl_c_after_the_outputs_are_written_says_so(strange, tmp_path, monkeyp
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("patchad.cli.main.print_events", interrupt)
+    monkeypatch.setattr("patchad.cli.output.print_events", interrupt)
     call = ["detect", str(strange / "model.safetensors"), str(next(strange.glob("*.csv")))]
     assert run([*call, "-o", str(tmp_path / "scores.csv")]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "error: stopped; the outputs are complete"
