@@ -99,6 +99,10 @@ class StreamPool:
         """Return the events of a stream that are new, or in another state than when this was called last."""
         return self._known(key).changes()
 
+    def count(self, key: Hashable) -> int:
+        """Return how many rows a stream has taken."""
+        return self._known(key).count
+
     def drop(self, key: Hashable) -> None:
         """Forget a stream."""
         self._streams.pop(key, None)

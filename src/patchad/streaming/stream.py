@@ -125,6 +125,11 @@ class Stream:
         return fork.flush()[-1]
 
     @property
+    def count(self) -> int:
+        """Rows that it has taken."""
+        return self._preparer.seen
+
+    @property
     def events(self) -> tuple[Event, ...]:
         """Events so far, in the order of their rows."""
         return tuple(event.in_zone(self._tz()) for event in self._alarms.events)

@@ -1,0 +1,140 @@
+"""Live streams: rows by key in, lines out, and what has to be stored of each stream. `watch` and `serve` drive them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from patchad.errors import InputError
+from patchad.live.output import event_line, verdict_line
+from patchad.live.rows import Columns, Key, Row
+from patchad.live.store import StoredStream
+from patchad.streaming.pool import StreamPool
+from patchad.streaming.rows import read_times
+from patchad.streaming.verdict import Verdict
+
+if TYPE_CHECKING:
+    from patchad.detectors.base import Detector
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What is known of a stream beside its state in the pool."""
+
+    waiting: deque[Any] = field(default_factory=deque)
+    """Times of the rows that have no verdict yet."""
+    newest: Any = None
+    """Time of the newest row, as the stream took it."""
+    stored: Any = None
+    """Time of the newest row that was stored before this run; None once a newer one came."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What becomes of the rows that are taken together."""
+
+    touched: dict[Key, None] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    dead: list[str] = field(default_factory=list)
+
+
+class LiveStreams:
+    """The streams of one model, told apart by a key.
+
+    Rows are pushed one at a time, so that what is said does not depend on how they were cut into batches.
+
+    Parameters
+    ----------
+    detector
+        Fitted.
+    """
+
+    def __init__(self, detector: Detector) -> None:
+        self.columns = Columns(
+            detector.columns_ or detector.channels_, detector.named_, frozenset(detector.switches_.columns)
+        )
+        self._pool = StreamPool(detector)
+        self._streams: dict[Key, _Stream] = {}
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._streams)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def restore(self, stored: Iterable[StoredStream]) -> None:
+        """Let streams go on as they were stored."""
+        for one in stored:
+            self._pool.restore_stream(one.key, one.snapshot)
+            newest = _moment_of(one.newest)
+            self._streams[one.key] = _Stream(deque(one.waiting), newest, newest)
+
+    def count(self, key: Key) -> int:
+        """Return how many rows a stream has taken; 0 where there is none."""
+        return self._pool.count(key) if key in self._streams else 0
+
+    def push(
+        self, rows: Mapping[Key, Row], batch: Batch
+    ) -> tuple[dict[Key, tuple[Verdict, ...]], dict[Key, InputError]]:
+        """Push one row of each stream; return the verdicts that became final, and the errors of refused rows."""
+        times = {key: [row.moment] for key, row in rows.items() if row.moment is not None}
+        found, refused = self._pool.try_many({key: [row.values] for key, row in rows.items()}, times)
+        told: dict[Key, tuple[Verdict, ...]] = {}
+        for key, row in rows.items():
+            if key in refused:
+                if key not in self._streams:
+                    self._pool.drop(key)
+                continue
+            stream = self._streams.setdefault(key, _Stream())
+            stream.waiting.append(row.time)
+            stream.newest = row.moment
+            told[key] = found[key]
+            self._tell(key, found[key], batch)
+        return told, {key: refused[key] for key in rows if key in refused}
+
+    def flush(self, batch: Batch) -> int:
+        """End every stream; return how many verdicts that gave."""
+        count = 0
+        for key in self._streams:
+            verdicts = self._pool.flush(key)
+            self._tell(key, verdicts, batch)
+            count += len(verdicts)
+        return count
+
+    def came_before(self, row: Row) -> bool:
+        """Return whether a row was stored before this run: a source without positions may give it again."""
+        stream = self._streams.get(row.key)
+        if stream is None or stream.stored is None or row.moment is None:
+            return False
+        now, before = _comparable(row.moment), _comparable(stream.stored)
+        if type(now) is not type(before) or now > before:
+            stream.stored = None
+            return False
+        return True
+
+    def stored(self, key: Key) -> StoredStream:
+        """Return what has to be stored of a stream."""
+        stream = self._streams[key]
+        newest = None if stream.newest is None else _comparable(stream.newest)
+        text = newest if newest is None or isinstance(newest, float) else str(newest)
+        return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text)
+
+    def _tell(self, key: Key, verdicts: Sequence[Verdict], batch: Batch) -> None:
+        waiting = self._streams[key].waiting
+        batch.touched[key] = None
+        batch.lines += [verdict_line(key, waiting.popleft(), verdict) for verdict in verdicts]
+        batch.lines += [event_line(key, event) for event in self._pool.changes(key)]
+
+
+def _comparable(moment: Any) -> np.datetime64 | float:
+    """Return a time as streams compare it: in UTC, or a number."""
+    (found,) = np.asarray(read_times([moment], None, seen=False)[0])
+    return found.astype("datetime64[ns]") if isinstance(found, np.datetime64) else float(found)
+
+
+def _moment_of(stored: str | float | None) -> Any:
+    return np.datetime64(stored, "ns") if isinstance(stored, str) else stored
