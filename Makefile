@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One thread: threads that wait for each other crawl when the machine has other work to do.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo test test-all soak check format clean
+.PHONY: demo test test-live test-all soak check format clean
 
 .venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_kernels/csrc/*)
 	$(PYTHON) -m venv .venv
@@ -15,7 +15,11 @@ demo: .venv/ready  ## train on a simulated plant, find its faults, write patchad
 	$(BIN)/patchad demo
 
 test: .venv/ready  ## what CI runs, with COVERAGE set
-	$(TESTS) -m "not slow" $(COVERAGE)
+	$(TESTS) -m "not slow and not live" $(COVERAGE)
+
+test-live: .venv/ready  ## with real brokers and servers, up to five minutes
+	scripts/install-live
+	$(TESTS) -m "live and not slow" tests/live
 
 test-all: .venv/ready  ## and the checks that take minutes
 	$(TESTS)
