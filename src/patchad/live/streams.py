@@ -45,7 +45,8 @@ class Batch:
 class LiveStreams:
     """The streams of one model, told apart by a key.
 
-    Rows are pushed one at a time, so that what is said does not depend on how they were cut into batches.
+    Verdicts do not depend on how rows are cut into batches; which states of an event are told does, so `watch` pushes
+    one row at a time.
 
     Parameters
     ----------
@@ -78,20 +79,25 @@ class LiveStreams:
         return self._pool.count(key) if key in self._streams else 0
 
     def push(
-        self, rows: Mapping[Key, Row], batch: Batch
+        self, rows: Mapping[Key, Sequence[Row]], batch: Batch
     ) -> tuple[dict[Key, tuple[Verdict, ...]], dict[Key, InputError]]:
-        """Push one row of each stream; return the verdicts that became final, and the errors of refused rows."""
-        times = {key: [row.moment] for key, row in rows.items() if row.moment is not None}
-        found, refused = self._pool.try_many({key: [row.values] for key, row in rows.items()}, times)
+        """Push the next rows of some streams; of each all of them or, if one is refused, none.
+
+        Returns
+        -------
+        The verdicts that became final, and the errors of refused rows.
+        """
+        times = {key: _moments(own) for key, own in rows.items() if any(row.moment is not None for row in own)}
+        found, refused = self._pool.try_many({key: [row.values for row in own] for key, own in rows.items()}, times)
         told: dict[Key, tuple[Verdict, ...]] = {}
-        for key, row in rows.items():
+        for key, own in rows.items():
             if key in refused:
                 if key not in self._streams:
                     self._pool.drop(key)
                 continue
             stream = self._streams.setdefault(key, _Stream())
-            stream.waiting.append(row.time)
-            stream.newest = row.moment
+            stream.waiting.extend(row.time for row in own)
+            stream.newest = own[-1].moment if own else stream.newest
             told[key] = found[key]
             self._tell(key, found[key], batch)
         return told, {key: refused[key] for key in rows if key in refused}
@@ -128,6 +134,11 @@ class LiveStreams:
         batch.touched[key] = None
         batch.lines += [verdict_line(key, waiting.popleft(), verdict) for verdict in verdicts]
         batch.lines += [event_line(key, event) for event in self._pool.changes(key)]
+
+
+def _moments(rows: Sequence[Row]) -> list[Any]:
+    """Return the times of rows, NaT where one has none, which a stream refuses."""
+    return [np.datetime64("NaT") if row.moment is None else row.moment for row in rows]
 
 
 def _comparable(moment: Any) -> np.datetime64 | float:

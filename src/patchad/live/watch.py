@@ -126,7 +126,7 @@ class Watch:
 
     def _push(self, rows: dict[Key, tuple[Row, bytes]], source: Source, batch: Batch) -> None:
         """Push one row of each stream."""
-        found, refused = self._streams.push({key: row for key, (row, _) in rows.items()}, batch)
+        found, refused = self._streams.push({key: [row] for key, (row, _) in rows.items()}, batch)
         for key, error in refused.items():
             self._refuse(source, rows[key][1], error, batch)
         self.counts.rows += len(found)
