@@ -22,17 +22,18 @@ from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
 from patchad.cli import live as live_cli
+from patchad.cli import mcp as mcp_cli
 from patchad.cli import scan as scan_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare
+from patchad.cli.describing import describe_model
 from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
-from patchad.errors import MissingExtraError, PatchADError, listed
+from patchad.errors import MissingExtraError, PatchADError
 
 if TYPE_CHECKING:
     from patchad.data.periods import Period
     from patchad.data.table import BoolArray, FloatArray, Table
-    from patchad.detectors.base import Detector
 
 app = typer.Typer(
     help="Time-series anomaly detection: fit on normal data, detect events, name the sensors to blame.",
@@ -46,9 +47,6 @@ app.command()(accept_cli.accept)
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong call; it has no public name there."""
-
-SHAPE = ("window", "hop", "patch_sizes")
-"""What `inspect` prints of the parameters that a fit may change, where a detector has them."""
 
 Model = Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")]
 
@@ -210,6 +208,7 @@ def detect(
 
 app.command()(scan_cli.scan)
 app.command()(live_cli.watch)
+app.command()(mcp_cli.mcp)
 
 
 @app.command()
@@ -231,27 +230,7 @@ def export(model: Model, output: Annotated[Path, typer.Option("--output", "-o", 
 @app.command()
 def inspect(model: Model) -> None:
     """Print the contents of a model file."""
-    from patchad.detectors import checkpoint
-    from patchad.detectors.registry import load
-
-    detector = load(model)
-    header, _ = checkpoint.read(model)
-    held_out = sum(stop - start for start, stop in header["held_out"])
-    lines = {
-        "detector": header["detector"],
-        "channels": f"{len(header['channels'])}: {listed(header['channels'], 12)}",
-        "n parameters": header["n_parameters"],
-        **{name.replace("_", " "): getattr(detector, f"{name}_") for name in SHAPE if hasattr(detector, f"{name}_")},
-        "delay": f"{detector.delay} rows",
-        "threshold": _level(detector),
-        "train scores": f"{len(detector.train_scores_):,} kept, {held_out:,} of them held out",
-        "settings": _settings(detector),
-        "feedback": "; ".join(map(str, detector.feedback_)) or "none",
-        "notes": "; ".join(header["notes"]) or "none",
-        "format": f"{header['format']}, written by patchad {header['patchad_version']}",
-        "checksum": header["checksum"],
-    }
-    for name, value in lines.items():
+    for name, value in describe_model(model).items():
         print(f"{name:<13} {value}")
 
 
@@ -325,18 +304,6 @@ def _command() -> Any:
     return typer.main.get_command(app)
 
 
-def _level(detector: Detector) -> str:
-    """Describe the level, and for a promised rate what it rests on."""
-    from patchad.thresholds import Promise
-
-    fitted, name = detector.threshold_, detector.threshold
-    text = f"{name}, level {fitted.level:.6g}"
-    if isinstance(fitted, Promise):
-        promise = f"{fitted.false_alarms:g} false events per 10,000 rows"
-        text += f" ({promise}; {fitted.basis}, from {fitted.clusters} clusters in {fitted.rows:,} held-out rows)"
-    return text
-
-
 def _warn_of_unused(periods: Sequence[Period], tables: Sequence[Table]) -> None:
     """Say which periods cover no row: a slip in a date is easily made."""
     from patchad.data.periods import mark_periods
@@ -355,10 +322,3 @@ def _mask(column: FloatArray) -> FloatArray | BoolArray:
 
 def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
     return {name: None if value != value else value for name, value in values.items()}
-
-
-def _settings(detector: Detector) -> str:
-    """Format the parameters that differ from their defaults."""
-    defaults = type(detector)().get_params()
-    changed = {name: value for name, value in detector.get_params().items() if value != defaults[name]}
-    return ", ".join(f"{name}={value}" for name, value in changed.items()) or "defaults"

@@ -130,8 +130,4 @@ class Section:
 
     def raw_values(self, channel: str) -> FloatArray | None:
         """Return the values of a channel as they were given, or None where they are not known."""
-        table = self.detection.observed
-        if table is None:
-            return None
-        columns = self.detection.channels if table.channels is None else table.channels
-        return table.values[:, columns.index(channel)] if channel in columns else None
+        return self.detection.observed_values(channel)

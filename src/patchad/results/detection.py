@@ -114,6 +114,13 @@ class Detection:
         """Name of the time zone, or its offset from UTC; None where times have none."""
         return zone_name(getattr(self.index, "tz", None))
 
+    def observed_values(self, channel: str) -> FloatArray | None:
+        """Return the values of a channel as they were given, or None where they are not known."""
+        if self.observed is None:
+            return None
+        columns = self.channels if self.observed.channels is None else self.observed.channels
+        return self.observed.values[:, columns.index(channel)] if channel in columns else None
+
     def to_frame(self) -> Any:
         """Return a pandas frame with score, level and alarm of every row, indexed by time where there is one."""
         import pandas as pd
