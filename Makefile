@@ -1,8 +1,8 @@
 # Everything a contributor runs. Each target builds .venv first, so a fresh clone needs only Python 3.11+ and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# One thread: threads that wait for each other crawl when the machine has other work to do.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# Two processes of one thread each: threads that wait for each other crawl when the machine has other work to do.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test test-live test-all soak check format clean
 

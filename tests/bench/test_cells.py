@@ -11,6 +11,7 @@ from tests import native
 
 from patchad.bench.cells import RunOptions, load_entities, narrow, plan_cells
 from patchad.bench.suites import SUITES, Variant
+from patchad.bench.tables import render
 from patchad.detectors.registry import DETECTORS
 from patchad.errors import InputError
 
@@ -72,3 +73,27 @@ def test_variants_that_equal_the_papers_setting_are_run_once() -> None:
     cells, _ = plan_cells(suite, RunOptions(entities=1))
     # constraint 0.2, ratio 1, width 40, three layers, window 105 and patches 3, 5 are the paper's own setting
     assert len(cells) == len(suite.variants) - 6
+
+
+def test_a_collection_is_every_series_in_its_layout_scored_as_a_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "TSB-AD-U"
+    native.npz(folder / "Family" / "002_Family_id_2_Web_tr_80_1st_90.npz", 1, train=80, test=60)
+    (folder / "001_Other_id_1_Web_tr_30_1st_40.csv").write_text("Data,Label\n" + "1,0\n" * 40 + "2,1\n" * 5)
+    options = RunOptions(data=tmp_path, workers=1)
+    first, second = load_entities(SUITES["tsb-ad"], "TSB-AD-U", options)
+    assert (first.train.shape, first.test.shape, int(first.labels.sum())) == ((30, 1), (45, 1), 5)
+    assert (second.train.shape, second.test.shape) == ((80, 1), (140, 1))
+    cells, _ = plan_cells(narrow(SUITES["tsb-ad"], RunOptions(datasets=("TSB-AD-U",))), options)
+    assert {cell.protocol for cell in cells} == {"tsb-ad"}
+    with pytest.raises(InputError, match="no series of TSB-AD-M"):
+        load_entities(SUITES["tsb-ad"], "TSB-AD-M", options)
+
+
+def test_a_variant_may_have_other_parameters_on_several_channels(tmp_path: Path) -> None:
+    for width, name in ((1, "TSB-AD-U"), (3, "TSB-AD-M")):
+        native.npz(tmp_path / name / f"{name}_id_1_Web_tr_80_1st_90.npz", width, train=80, test=60)
+    suite = narrow(SUITES["tsb-ad"], RunOptions(detectors=("paano-public",)))
+    cells, _ = plan_cells(suite, RunOptions(data=tmp_path))
+    assert [cell.parameters["window"] for cell in cells] == [64, 96]
+    records = [cell.to_dict() | {"metrics": {"vus_pr_period": 0.5}} for cell in cells]
+    assert sum(line.startswith("| paano-public | ") for line in render(records).splitlines()) == 2  # one per dataset

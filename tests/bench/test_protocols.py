@@ -10,6 +10,7 @@ from tests.conftest import SMALL
 
 from patchad import metrics
 from patchad.bench.fits import fit_and_score
+from patchad.bench.period import period
 from patchad.bench.protocols import judge
 from patchad.datasets.entity import Entity
 from patchad.datasets.synthetic import one_channel
@@ -92,3 +93,18 @@ def test_random_scores_survive_saving(tmp_path) -> None:
     detector = RandomScore().fit(rows)
     again = load(detector.save(tmp_path / "random.safetensors"))
     np.testing.assert_array_equal(detector.decision_function(rows), again.decision_function(rows))
+
+
+def test_tsb_ad_scores_train_too_and_takes_its_window_from_the_period(entity: Entity) -> None:
+    whole = entity.whole()
+    fit = fit_and_score(RandomScore(), whole)
+    found = judge(fit, whole, "tsb-ad", "auto")
+    assert len(fit.scores) == len(entity.train) + len(entity.test)
+    window = period(whole.test[:, 0])
+    assert found["period"] == window != 100
+    assert found["vus_pr_period"] == metrics.vus(labels=whole.labels, scores=fit.scores, window=window).pr
+
+
+@pytest.mark.parametrize("values", [np.ones(500), np.arange(500.0), np.array([1.0, 2.0, 1.0])])
+def test_a_series_without_a_period_has_the_usual_window(values) -> None:
+    assert period(values) == 125

@@ -13,12 +13,13 @@ from patchad.bench.records import KEYS
 from patchad.bench.suites import FOUR, SAMPLE, SUITES, find_suite
 from patchad.datasets import DATASETS
 from patchad.datasets.synthetic import SYNTHETIC
+from patchad.datasets.tsb_ad import COLLECTIONS
 from patchad.detectors.registry import DETECTORS, make
 from patchad.errors import InputError
 
 NAMES = (
     *("paper-pa", "paper-classic", "paper-nips", "paper-ucr", "paper-ablation", "paper-distance"),
-    *("paper-sensitivity", "paper-cost", "open", "open-ablation", "open-full", "smoke"),
+    *("paper-sensitivity", "paper-cost", "open", "open-ablation", "open-full", "tsb-ad", "smoke"),
 )
 
 
@@ -40,7 +41,7 @@ def test_all_suites_exist() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_in_a_suite_is_known(name: str) -> None:
     suite = find_suite(name)
-    assert set(suite.datasets) <= {*DATASETS, *SYNTHETIC}
+    assert set(suite.datasets) <= {*DATASETS, *SYNTHETIC, *COLLECTIONS}
     assert set(suite.protocols) <= set(PROTOCOLS)
     assert {variant.detector for variant in suite.variants} <= set(DETECTORS)
     assert len({variant.name for variant in suite.variants}) == len(suite.variants)

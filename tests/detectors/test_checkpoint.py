@@ -67,7 +67,7 @@ def test_a_number_comes_back_as_a_number(tmp_path):
         {"random_state": np.random.RandomState(3)},
         {"window": 105},
     ],
-    ids=str,
+    ids=lambda changes: ",".join(changes),
 )
 def test_every_setting_survives(setting, tmp_path):
     names = [f"ch{i}" for i in range(3)]

@@ -16,6 +16,7 @@ from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import find
 from patchad.datasets.published import differences_from_published
 from patchad.datasets.synthetic import SYNTHETIC, generate
+from patchad.datasets.tsb_ad import COLLECTIONS, read_collection
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.registry import DETECTORS
 from patchad.errors import InputError, PatchADError, listed
@@ -110,7 +111,9 @@ def narrow(suite: Suite, options: RunOptions) -> Suite:
             names = dict.fromkeys([*(variant.name for variant in known), *DETECTORS, ALL])
             raise InputError(f"there is no detector {name!r} in {suite.name}; use one of {listed(tuple(names), 100)}")
         variants += [variant for variant in chosen if variant not in variants]
-    datasets = [dataset if dataset in SYNTHETIC else lookup(dataset).name for dataset in options.datasets]
+    datasets = [
+        dataset if dataset in (*SYNTHETIC, *COLLECTIONS) else lookup(dataset).name for dataset in options.datasets
+    ]
     strange = [dataset for dataset in datasets if dataset not in suite.datasets]
     if strange:
         raise InputError(f"{suite.name} has no dataset {listed(strange)}; it has {listed(suite.datasets, 100)}")
@@ -129,11 +132,14 @@ def plan_cells(
     steps = options.max_steps
     if steps is None and find_device("auto").type == "cpu":
         steps = suite.cpu_steps
-    chosen = [
-        (protocol, v.detector, parameters_of(v, protocol, steps))
-        for v in suite.variants
-        for protocol in suite.protocols
-    ]
+    chosen = {
+        many: [
+            (protocol, v.detector, parameters_of(v, protocol, steps, many=many))
+            for v in suite.variants
+            for protocol in suite.protocols
+        ]
+        for many in (False, True)
+    }
     cells: dict[str, Cell] = {}
     missing: list[str] = []
     for dataset in suite.datasets:
@@ -145,7 +151,7 @@ def plan_cells(
             continue
         for entity in entities:
             for seed in suite.seeds:
-                for protocol, detector, parameters in chosen:
+                for protocol, detector, parameters in chosen[entity.channels > 1]:
                     cell = Cell(suite.name, protocol, dataset, entity.name, detector, parameters, seed)
                     cells.setdefault(identity(cell.to_dict()), cell)
     if not cells:
@@ -156,8 +162,17 @@ def plan_cells(
     return list(cells.values())[: options.limit], tuple(missing)
 
 
-def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None) -> dict[str, Any]:
+def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None, *, many: bool = False) -> dict[str, Any]:
     """Return all parameters of a variant as JSON has them, so that a record stays true when defaults change.
+
+    Parameters
+    ----------
+    variant, protocol
+        What is run, and how it is judged.
+    cpu_steps
+        Training steps of a detector without a bound of its own; None: no bound.
+    many
+        Whether the entity has several channels.
 
     Examples
     --------
@@ -168,8 +183,9 @@ def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None) -> dic
     (40, 50, 'ratio:1')
     """
     preset = PatchAD.paper if variant.preset == "paper" else DETECTORS[variant.detector]
-    found = preset(**variant.parameters).get_params(deep=False)
-    found["threshold"] = variant.parameters.get("threshold", PROTOCOLS[protocol].threshold)
+    changes = {**variant.parameters, **(variant.many if many else {})}
+    found = preset(**changes).get_params(deep=False)
+    found["threshold"] = changes.get("threshold", PROTOCOLS[protocol].threshold)
     if found.get("max_steps", 0) is None:
         found["max_steps"] = cpu_steps
     plain: dict[str, Any] = json.loads(json.dumps({n: v for n, v in found.items() if n not in LEFT_OUT}))
@@ -180,6 +196,9 @@ def load_entities(suite: Suite, dataset: str, options: RunOptions, notify: Notif
     """Load the entities of a dataset, sampled, joined, thinned and cut as the suite says."""
     if dataset in SYNTHETIC:
         return generate(dataset)[: options.entities]
+    if dataset in COLLECTIONS:
+        found = read_collection(options.data, dataset)[: options.entities]
+        return [entity.whole() for entity in found] if _scores_train(suite) else found
     row = lookup(dataset)
     entities = find(row, options.data)
     if not entities:
@@ -193,6 +212,10 @@ def load_entities(suite: Suite, dataset: str, options: RunOptions, notify: Notif
     if suite.sample is not None:
         entities = _sampled(dataset, entities, suite.sample[dataset], notify)
     return [_cut(entity, suite) for entity in entities[: options.entities]]
+
+
+def _scores_train(suite: Suite) -> bool:
+    return any(PROTOCOLS[protocol].whole for protocol in suite.protocols)
 
 
 def _sampled(dataset: str, entities: Sequence[Entity], sample: Sequence[str], notify: Notify) -> list[Entity]:

@@ -1,7 +1,8 @@
 """Protocols: how a fitted detector is judged.
 
-`open` takes nothing from the test side. `paper` follows the paper: its threshold depends on the test scores, and its
-metrics include point adjustment and `oracle_` metrics, which depend on the labels.
+`open` takes nothing from the test side; `tsb-ad` measures as the benchmark of that name. `paper` follows the paper: its
+threshold depends on the test scores, and its metrics include point adjustment and `oracle_` metrics, which depend on
+the labels.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from patchad import metrics
 from patchad.bench.fits import Fit
+from patchad.bench.period import period
 from patchad.data.table import BoolArray, FloatArray
 from patchad.datasets.entity import Entity
 from patchad.errors import InputError, listed
@@ -32,8 +34,10 @@ class Protocol:
     """For a detector whose variant sets none."""
     sees_test: bool
     """Whether the threshold may depend on the test scores."""
-    measure: Callable[[BoolArray, FloatArray, BoolArray], Metrics]
-    """Computes the metrics from labels, scores and alarms, `(time,)` each."""
+    measure: Callable[[Entity, FloatArray, BoolArray], Metrics]
+    """Computes the metrics from the entity, and scores and alarms of its test rows, `(time,)` each."""
+    whole: bool = False
+    """Whether the rows of train are scored too, as the first rows of test."""
 
 
 def judge(fit: Fit, entity: Entity, protocol: str, threshold: str | float) -> Metrics:
@@ -58,7 +62,7 @@ def judge(fit: Fit, entity: Entity, protocol: str, threshold: str | float) -> Me
             f"threshold {threshold!r} depends on the test scores, which protocol {protocol!r} forbids; use 'auto'"
         )
     alarms = fit.scores > fit.detector.threshold_.levels(fit.scores)
-    found = rule.measure(entity.labels, fit.scores, alarms)
+    found = rule.measure(entity, fit.scores, alarms)
     return {name: _json_number(value) for name, value in found.items()}
 
 
@@ -69,7 +73,8 @@ def find_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def _open_metrics(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Metrics:
+def _open_metrics(entity: Entity, scores: FloatArray, alarms: BoolArray) -> Metrics:
+    labels = entity.labels
     volume = metrics.vus(labels=labels, scores=scores)
     affiliation = metrics.affiliation(labels=labels, alarms=alarms)
     delay = metrics.detection_delay(labels=labels, alarms=alarms)
@@ -94,7 +99,8 @@ def _open_metrics(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> M
     }
 
 
-def _paper_metrics(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> Metrics:
+def _paper_metrics(entity: Entity, scores: FloatArray, alarms: BoolArray) -> Metrics:
+    labels = entity.labels
     adjusted = metrics.point_adjust(labels=labels, alarms=alarms)
     affiliation = metrics.affiliation(labels=labels, alarms=alarms)
     volume = metrics.vus(labels=labels, scores=scores, family="legacy")
@@ -116,8 +122,24 @@ def _paper_metrics(labels: BoolArray, scores: FloatArray, alarms: BoolArray) -> 
     }
 
 
+def _tsb_ad_metrics(entity: Entity, scores: FloatArray, alarms: BoolArray) -> Metrics:  # noqa: ARG001
+    labels, window = entity.labels, period(entity.test[:, 0])
+    volume = metrics.vus(labels=labels, scores=scores, window=window)
+    return {
+        "vus_pr_period": volume.pr,
+        "vus_roc_period": volume.roc,
+        "pr_auc": metrics.pr_auc(labels=labels, scores=scores),
+        "roc_auc": metrics.roc_auc(labels=labels, scores=scores),
+        "oracle_f1": metrics.oracle_f1(labels=labels, scores=scores),
+        "oracle_pa_f1": metrics.oracle_pa_f1(labels=labels, scores=scores),
+        "oracle_affiliation_f1": metrics.oracle_affiliation_f1(labels=labels, scores=scores),
+        "period": float(window),
+    }
+
+
 PROTOCOLS: Mapping[str, Protocol] = {
     "open": Protocol(threshold="auto", sees_test=False, measure=_open_metrics),
+    "tsb-ad": Protocol(threshold="auto", sees_test=False, measure=_tsb_ad_metrics, whole=True),
     "paper": Protocol(threshold="ratio:1", sees_test=True, measure=_paper_metrics),
 }
 

@@ -32,7 +32,7 @@ KEYS = (
     "hardware",
 )
 
-HEADLINES = ("vus_pr_opt", "roc_auc")
+HEADLINES = ("vus_pr_opt", "vus_pr_period", "roc_auc")
 """Metrics for a line of progress: the first of these that a record has."""
 
 Record = dict[str, Any]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from patchad.datasets.catalogue import DATASETS
+from patchad.datasets.tsb_ad import COLLECTIONS
 from patchad.errors import InputError, listed
 
 
@@ -21,6 +22,8 @@ class Variant:
     """Where the parameters come from: the constructor's defaults, or `PatchAD.paper`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the preset. A threshold given here takes precedence over the protocol's."""
+    many: Mapping[str, Any] = field(default_factory=dict)
+    """Further changes where an entity has several channels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,21 @@ COSTS = (
     ),
     *(_paper(f"d_model={width},stride=35", d_model=width, stride=35) for width in (20, 40, 60, 80)),
 )
+
+PAANO = Variant(
+    "paano-public",
+    "paano",
+    parameters={"window": 64, "hop": 1, "batch_size": 512, "max_steps": 200, "learning_rate": 1e-4, "bank": None},
+    many={"window": 96},
+)
+"""PaAno with the sizes of its public code, which take minutes a series without a GPU."""
+KAN_AD = Variant("kan_ad-public", "kan_ad", parameters={"batch_size": 128, "epochs": 100, "max_steps": None})
+"""KAN-AD with the batch and the epochs of its public code."""
+RANGES = tuple(
+    Variant(f"{name}-range", name, parameters={"scaling": "range"})
+    for name in ("autoencoder", "lstm_rnn", "sub_knn", "ocsvm_sub", "kmeans_ad")
+)
+"""The strongest comparison methods of `open`, scaled as `PatchAD()` scales."""
 
 INGREDIENTS = (
     Variant("memory=0", parameters={"memory": 0}),
@@ -200,6 +218,7 @@ _SUITES = (
         protocols=("open",),
         datasets=tuple(SAMPLE),
         variants=FOUR,
+        others=(PAANO, KAN_AD, *RANGES),
         sample=SAMPLE,
         train_rows=20_000,
         test_rows=40_000,
@@ -221,6 +240,16 @@ _SUITES = (
         protocols=("open",),
         datasets=tuple(SAMPLE),
         variants=FOUR,
+        cpu_steps=CPU_STEPS,
+    ),
+    Suite(
+        name="tsb-ad",
+        about="every series in the layout of the TSB-AD benchmark, measured as its authors do",
+        protocols=("tsb-ad",),
+        datasets=COLLECTIONS,
+        variants=(DEFAULT, RANDOM),
+        others=(PAANO, KAN_AD),
+        seeds=(0,),
         cpu_steps=CPU_STEPS,
     ),
     Suite(

@@ -33,6 +33,15 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "false_events_per_10k": "false events / 10k",
         "peak_hit": "highest peak hits",
     },
+    "tsb-ad": {
+        "vus_pr_period": "VUS-PR",
+        "vus_roc_period": "VUS-ROC",
+        "pr_auc": "PR-AUC",
+        "roc_auc": "ROC-AUC",
+        "oracle_f1": "oracle F1",
+        "oracle_pa_f1": "oracle PA-F1",
+        "oracle_affiliation_f1": "oracle Aff-F1",
+    },
     "paper": {
         "pa_accuracy": "PA-Acc",
         "pa_precision": "PA-P",
@@ -61,14 +70,14 @@ RESOURCES = {
     "n_parameters": "parameters",
     "peak_memory": "peak memory (MB)",
 }
-"""Measured fields of a record besides its metrics; tables of the protocol `open` show them, too."""
-ORDER = "vus_pr_opt"
-"""The metric that sorts the tables of the protocol `open`, best first."""
+"""Measured fields of a record besides its metrics; tables of the protocols `open` and `tsb-ad` show them, too."""
+ORDER = {"open": "vus_pr_opt", "tsb-ad": "vus_pr_period"}
+"""By protocol, the metric that sorts its tables, best first."""
 PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"], *RESOURCES}
 """Metrics that are not shares and are never shown in percent."""
 WHOLE = {"n_parameters", "peak_memory"}
 """Metrics shown without decimals."""
-UNITS = {"open": "between 0 and 1; delays in rows", "paper": "in percent"}
+UNITS = {"open": "between 0 and 1; delays in rows", "tsb-ad": "between 0 and 1", "paper": "in percent"}
 LEGEND = (
     "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
     "`a ± b`: mean and standard deviation over the seeds of one entity."
@@ -149,8 +158,9 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
         if protocol == "paper":  # published values mean nothing under another
             rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
         rows.append(_row(label, [record for record in group if "skipped" not in record["metrics"]]))
-    if protocol == "open":
-        rows.sort(key=lambda row: -row.values[ORDER].mean if ORDER in row.values else 1.0)
+    order = ORDER.get(protocol)
+    if order is not None:
+        rows.sort(key=lambda row: -row.values[order].mean if order in row.values else 1.0)
     notes = sorted(
         {f"{r['dataset']} {r['entity']} left out: {r['metrics']['skipped']}" for r in records if r not in used}
     )
@@ -164,7 +174,7 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
 def _columns(suite: str, protocol: str, records: Sequence[Record]) -> dict[str, str]:
     present = dict.fromkeys(name for record in records for name in record["metrics"])
     known = COLUMNS["cost"] if _is_cost(suite) else COLUMNS.get(protocol, {})
-    if protocol == "open":
+    if protocol in ORDER:
         known = {**known, **RESOURCES}
         present |= {name: None for name in RESOURCES if any(record.get(name) is not None for record in records)}
     shown = {name: heading for name, heading in known.items() if name in present}
@@ -184,20 +194,22 @@ def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tupl
     found: list[tuple[str, Variant | None, list[Record]]] = []
     named: set[str] = set()
     for variant in all_variants(SUITES[suite]) if suite in SUITES else ():
-        wanted = _known_parameters(variant, protocol)
+        wanted = [_known_parameters(variant, protocol, many=many) for many in (False, True)]
+        rows: dict[str, list[Record]] = {}
         for key, group in groups.items():
-            if group[0]["detector"] == variant.detector and _same(group[0], wanted):
+            if group[0]["detector"] == variant.detector and any(_same(group[0], one) for one in wanted):
                 named.add(key)
-                found.append((_label(variant, group[0]["parameters"], wanted), variant, group))
+                rows.setdefault(_label(variant, group[0]["parameters"], wanted[0]), []).extend(group)
+        found += [(label, variant, group) for label, group in rows.items()]
     for key, group in groups.items():
         if key not in named:
             found.append((_plain_label(group[0], groups), None, group))
     return found
 
 
-def _known_parameters(variant: Variant, protocol: str) -> dict[str, Any]:
+def _known_parameters(variant: Variant, protocol: str, *, many: bool) -> dict[str, Any]:
     try:
-        return parameters_of(variant, protocol, None)
+        return parameters_of(variant, protocol, None, many=many)
     except KeyError:  # records of a protocol unknown here
         return {}
 

@@ -71,6 +71,18 @@ class Entity:
             return self
         return Entity(self.name, self.train[::every].copy(), self.test[::every].copy(), self.labels[::every].copy())
 
+    def whole(self) -> Entity:
+        """Return an entity whose test begins with the rows of train, labelled normal.
+
+        Examples
+        --------
+        >>> Entity("a", train=[[0]], test=[[3], [4]], labels=[0, 1]).whole().labels.tolist()
+        [False, False, True]
+        """
+        normal = np.zeros(len(self.train), dtype=np.bool_)
+        both = np.concatenate([self.train, self.test])
+        return Entity(self.name, self.train, both, np.concatenate([normal, self.labels]))
+
 
 def join(entities: Sequence[Entity], name: str) -> Entity:
     """Concatenate entities in the given order, as the literature does.

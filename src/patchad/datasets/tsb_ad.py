@@ -1,4 +1,4 @@
-"""Exathlon and IOPS as published in the collection TSB-AD-U, one entity of one channel per series.
+"""The collections TSB-AD-U and TSB-AD-M, and their families Exathlon and IOPS, one entity per series.
 
 A file is named ``NNN_DATASET_id_N_DOMAIN_tr_TRAIN_1st_FIRST.csv``; its last column is the label.
 """
@@ -13,11 +13,36 @@ import numpy as np
 
 from patchad.datasets.dataset import Dataset, Recipe, Size, Source
 from patchad.datasets.entity import Entity
-from patchad.datasets.layouts import Layout, npz_file, npz_folder, triples
+from patchad.datasets.layouts import Layout, npz_file, npz_folder, read_npz, triples
 from patchad.datasets.sheets import read_csv
 from patchad.errors import InputError
 
+_HOME = "https://github.com/TheDatumOrg/TSB-AD"
 _TRAIN = re.compile(r".*_tr_(\d+)_1st_-?\d+")
+
+COLLECTIONS = ("TSB-AD-U", "TSB-AD-M")
+"""Folders of the benchmark's series: of one channel, and of many."""
+
+
+def read_collection(root: Path, name: str) -> list[Entity]:
+    """Read every series in the benchmark's layout in the folder of a collection, and in folders below it.
+
+    A csv file has a column of labels at its end and its train rows in its name; an npz file has the three arrays.
+
+    Returns
+    -------
+    The entities, sorted by name.
+    """
+    folder = root / name
+    paths = sorted(folder.rglob("*_id_*_tr_*_1st_*.*"), key=lambda path: path.name) if folder.is_dir() else []
+    entities = [
+        _read(path) if path.suffix == ".csv" else read_npz(path, path.stem)
+        for path in paths
+        if path.suffix in (".csv", ".npz")
+    ]
+    if not entities:
+        raise InputError(f"no series of {name} in {str(folder)!r}; download it from {_HOME}")
+    return entities
 
 
 def read_series(folder: Path, *, dataset: str) -> list[Entity]:
@@ -52,8 +77,6 @@ def _recipe(dataset: str) -> Recipe:
     members = rf"(?:.*/)?(\d+_{dataset}_id_[^/]+\.csv)"
     return Recipe(f"TSB-AD-U/{dataset}", (Source("TSB-AD-U.zip", url, members),))
 
-
-_HOME = "https://github.com/TheDatumOrg/TSB-AD"
 
 EXATHLON = Dataset(
     name="Exathlon",

@@ -100,12 +100,7 @@ class NeuralDetector(WindowDetector):
         return sum(parameter.numel() for parameter in self.net_.parameters())
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
-        budget = TrainConfig(
-            max_steps=self.max_steps,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-        )
+        budget = self._budget()
         seed = self._seed()
         self.net_ = self._new_net(seed)
         windows = WindowSampler(known, self.window_, self.stride)
@@ -125,6 +120,15 @@ class NeuralDetector(WindowDetector):
                 watch=_each(show, getattr(self, "_watch", None)),
             )
         self._settle(windows)
+
+    def _budget(self) -> TrainConfig:
+        """Return how long and how fast to train."""
+        return TrainConfig(
+            max_steps=self.max_steps,
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+        )
 
     def _new_net(self, seed: int) -> nn.Module:
         self.device_ = find_device(self.device)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
-from patchad.data.scaling import ZScore
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
@@ -22,6 +21,7 @@ from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.state import State
+from patchad.detectors.windowed import Scaling
 from patchad.errors import InputError, UnsupportedError
 from patchad.model.distances import DistanceName
 from patchad.model.loss import Objective, ObjectiveConfig, loss
@@ -158,7 +158,7 @@ class PatchAD(NeuralDetector):
     constraint: float = 0.2
     score: ScoreKind = "fused"
     memory: int = 40_000
-    scaling: Literal["range", "zscore"] = "range"
+    scaling: Scaling = "range"
     adapt: int = 4000
     orientation: Literal[1, -1] | None = None
     smoothing: int = 2
@@ -218,10 +218,6 @@ class PatchAD(NeuralDetector):
             raise InputError(f"memory={self.memory} is out of range; it must be 0 for none, or a number of values")
         if self.adapt < 0:
             raise InputError(f"adapt={self.adapt} is out of range; it must be 0 for never, or a number of rows")
-
-    def _scaler(self, known: list[FloatArray]) -> ZScore:
-        plain = super()._scaler(known)
-        return plain.with_ranges(known) if self.scaling == "range" else plain
 
     def _plan(self, lengths: Sequence[int]) -> float:
         self._net_config(self.window, tuple(self.patch_sizes))  # parameters that can never fit are refused here

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from patchad.data.windows import Block, Fold, ScoreBlock, WindowSampler, WindowS
 from patchad.detectors.base import CHUNK_ROWS, Detector
 from patchad.errors import InputError
 
+Scaling = Literal["range", "zscore"]
 STORED_WINDOWS = 20_000
 """Most windows that `fit` scores to store the scores of train."""
 
@@ -39,6 +40,9 @@ class WindowDetector(Detector):
         Rows of a trailing mean over the scores; 1 is none.
     stride
         Rows between the starts of two training windows.
+    scaling
+        `zscore`: by the standard deviation of each channel of train. `range`: by a fourth of its range where that is
+        more, and a channel of two values counts a fifth.
     """
 
     learned: ClassVar[Mapping[str, Any] | None] = {"scaler_": ZScore, "window_": int, "hop_": int}
@@ -51,6 +55,7 @@ class WindowDetector(Detector):
     fold: Fold = "newest"
     smoothing: int = 1
     stride: int = 1
+    scaling: Scaling = "zscore"
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
@@ -74,7 +79,8 @@ class WindowDetector(Detector):
 
     def _scaler(self, known: list[FloatArray]) -> ZScore:
         """Fit the scale of the values on the rows that are learned from."""
-        return ZScore.fit(known)
+        plain = ZScore.fit(known)
+        return plain.with_ranges(known) if self.scaling == "range" else plain
 
     def _shrink(self, most: int) -> None:
         """Choose a window of at most `most` rows; a subclass whose window needs a certain form overrides this."""

@@ -51,6 +51,22 @@ class TrainConfig:
     """Passes over all windows; None: random windows until `max_steps`."""
     batch_size: int
     learning_rate: float
+    weight_decay: float = 0.0
+    """Of AdamW, which without it is Adam."""
+    last_rate: float = 1.0
+    """Share of the learning rate that is left at the end, reached along half a cosine."""
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step, counted from 1.
+
+        Examples
+        --------
+        >>> falling = TrainConfig(max_steps=10, epochs=None, batch_size=8, learning_rate=1.0, last_rate=0.5)
+        >>> [falling.rate_at(step, 10) for step in (0, 5, 10)]
+        [1.0, 0.75, 0.5]
+        """
+        share = self.last_rate + (1 - self.last_rate) * 0.5 * (1 + math.cos(math.pi * step / steps))
+        return self.learning_rate * share
 
     def __post_init__(self) -> None:
         if self.max_steps is None and self.epochs is None:
@@ -126,7 +142,13 @@ def train(
     """
     net.to(device).train()
     optimizers = [
-        torch.optim.Adam(goal.parameters, lr=config.learning_rate, fused=True, capturable=device.type == "cuda")
+        torch.optim.AdamW(
+            goal.parameters,
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=True,
+            capturable=device.type == "cuda",
+        )
         for goal in goals
     ]
     steps = planned_steps(len(windows), config)
@@ -137,6 +159,8 @@ def train(
     progress = Progress(0, steps, 0.0, math.nan, 0.0)
     began, recent, since = time.monotonic(), torch.zeros((), device=device), 0
     for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
+        if config.last_rate < 1:  # for goals that are not captured: a graph would keep the rate that it saw first
+            _set_rate(optimizers, config.rate_at(step, steps))
         recent += train_step(draw(chosen))
         since += 1
         check = step % CHECK_EVERY == 0 or step == steps
@@ -157,6 +181,12 @@ def train(
     best.restore(net, progress, config, checked=bool(checks))
     net.eval()
     return history
+
+
+def _set_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
 
 
 def _is_sound(loss: float) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.metrics import pairwise_distances_argmin
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -19,6 +20,7 @@ from patchad.detectors.baselines.checks import check_least
 from patchad.detectors.baselines.injection import random_channels, random_sign, uniform
 from patchad.detectors.baselines.sampling import even_batches
 from patchad.detectors.neural import NeuralDetector
+from patchad.model.training import TrainConfig, planned_steps
 
 
 class TCN(nn.Module):
@@ -224,10 +226,12 @@ class Advance:
         return Scored(np.full(min(self._rows, self._seen), self._last))
 
 
+ELSEWHERE = 5
+"""Patches of elsewhere for each that adjoins."""
+
+
 class PatchEncoder(nn.Module):
     """Convolutions and a mean over time; a head for the triplet loss, and one that predicts whether patches adjoin."""
-
-    trained_steps: Tensor
 
     def __init__(self, channels: int, widths: Sequence[int]) -> None:
         super().__init__()
@@ -238,7 +242,6 @@ class PatchEncoder(nn.Module):
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Sequential(nn.Linear(widths[-1], 256), nn.ReLU(), nn.Linear(256, 256))
         self.adjoin = nn.Linear(2 * widths[-1], 1)
-        self.register_buffer("trained_steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, patches: Tensor) -> Tensor:
         """Embed `(b, t, c)`, each channel of a patch normalised by itself: `(b, width)`."""
@@ -253,16 +256,16 @@ class PaAno(NeuralDetector):
     """Distance of a patch's embedding to its nearest neighbours in a bank of train embeddings.
 
     Park and Kang, "PaAno: Patch-Based Representation Learning for Time-Series Anomaly Detection" (2026): a small
-    convolutional net embeds patches. A triplet loss on cosine distances makes a patch closer to one that starts a row
-    or two apart than to the farthest patch of the batch, by a margin; in the first steps a pretext task, with a weight
-    that falls to zero, predicts whether two patches adjoin. The bank consists of cluster centres of the train
-    embeddings, a tenth as many; a patch's score is its mean distance to the nearest `neighbours` there, and a row's
-    the mean over the patches that cover it.
+    convolutional net embeds patches, each normalised by itself. A triplet loss on cosine distances makes a patch closer
+    to one that starts a row or two apart than to the farthest patch of the batch, by a margin; in the first tenth of
+    the steps a pretext task, with a weight that falls to zero, predicts whether two patches adjoin. The bank holds the
+    train embeddings that are nearest to the centres of their clusters; a patch's score is its mean cosine distance to
+    the nearest `neighbours` there, and a row's the mean over the patches that cover it.
 
-    Convolutions, heads, margin, shifts and the tenth are those of the public code as we know it. Here the shifted
-    patch only starts earlier, there is one pair that does not adjoin for each that does, Adam keeps its learning rate,
-    and distances are between unit vectors. Batch, steps, the size limit of the bank and the hop between two patches
-    are ours, for a CPU.
+    Net, losses, optimizer (AdamW along half a cosine, to the last step) and bank are those of the public code as we
+    know it. Its batch of 512, 200 steps at a rate of 1e-4, hop of 1, and bank of a tenth of all train patches are for a
+    GPU: the variant `paano-public` of the benchmark has them, with patches of 96 rows on several channels. The defaults
+    are smaller, for a CPU.
 
     Parameters
     ----------
@@ -272,10 +275,9 @@ class PaAno(NeuralDetector):
         Filters of the convolutions, at most four.
     margin, shift
         Of the triplet loss; `shift` is the most rows between a patch and its positive.
-    pretext_steps
-        Training steps during which the pretext task has weight.
     bank, neighbours
-        Most embeddings in the bank, and how many of them a patch is compared with.
+        Embeddings in the bank, and how many of them a patch is compared with. None: a tenth of the train patches, at
+        least 500.
     """
 
     name = "paano"
@@ -289,43 +291,58 @@ class PaAno(NeuralDetector):
     widths: tuple[int, ...] = (128, 256, 128, 64)
     margin: float = 0.5
     shift: int = 2
-    pretext_steps: int = 20
-    bank: int = 500
+    bank: int | None = 500
     neighbours: int = 3
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_least(self, shift=1, neighbours=1)
+        if self.bank is not None:
+            check_least(self, bank=1)
+
+    def _budget(self) -> TrainConfig:
+        return replace(super()._budget(), weight_decay=1e-4, last_rate=0.1)
 
     def _build(self, channels: int) -> nn.Module:
         return PatchEncoder(channels, self.widths)
 
-    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
-        patch, self.window_ = self.window_, 2 * self.window_  # train on a patch together with the one before it
-        super()._learn(known, held_out)
+    def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:  # noqa: ARG002
+        # Train on a patch together with the one before it, and as many rows after it as there are.
+        patch, longest = self.window_, max(map(len, known))
+        self._shifts = [*range(-min(self.shift, patch), 0), *range(1, min(self.shift, longest - 2 * patch) + 1)]
+        self.window_ = 2 * patch + max(*self._shifts, 0)
+        self._steps, self._step = planned_steps(longest, self._budget()), 0
+        super()._learn(known, ())
         self.window_ = patch
 
     def _loss(self, net: PatchEncoder, batch: Tensor) -> Tensor:
-        patch, b = batch.shape[1] // 2, len(batch)
-        shift = int(torch.randint(1, min(self.shift, patch) + 1, ()))
-        embedded = net(torch.cat([batch[:, patch:], batch[:, patch - shift : -shift], batch[:, :patch]]))
+        b, after = len(batch), max(*self._shifts, 0)
+        patch = (batch.shape[1] - after) // 2
+        shifts = torch.tensor(self._shifts)[torch.randint(len(self._shifts), (b,))]
+        rows = patch + shifts[:, None] + torch.arange(patch)
+        moved = batch[torch.arange(b)[:, None], rows.to(batch.device)]
+        embedded = net(torch.cat([batch[:, patch : 2 * patch], moved, batch[:, :patch]]))
         anchor, positive, before = embedded[:b], embedded[b : 2 * b], embedded[2 * b :]
         cosines = functional.normalize(net.head(anchor), dim=-1) @ functional.normalize(net.head(positive), dim=-1).T
         farthest = cosines.masked_fill(torch.eye(b, dtype=torch.bool, device=batch.device), 1).amin(1)
-        loss = functional.relu(farthest - cosines.diagonal() + self.margin).mean()
-        if not net.training:
-            return loss  # early stopping needs a loss that does not change with the steps
-        net.trained_steps += 1
-        weight = max(1 - int(net.trained_steps) / self.pretext_steps, 0)
-        if weight == 0:
-            return loss
-        pairs = torch.cat([torch.cat([before, anchor], -1), torch.cat([anchor.roll(1, 0), anchor], -1)])
-        truth = torch.arange(2, device=batch.device).repeat_interleave(b).eq(0).float()
-        return loss + 2 * weight * functional.binary_cross_entropy_with_logits(net.adjoin(pairs)[:, 0], truth)
+        triplet = functional.relu(farthest - cosines.diagonal() + self.margin).mean()
+        self._step += 1
+        weight = 1 - 10 * self._step / self._steps
+        if weight <= 0:
+            return triplet
+        return (triplet if batch.shape[2] > 1 else triplet / 10) + weight * _adjoining_loss(net, anchor, before)
 
     def _settle(self, known: WindowSampler) -> None:
-        rows = known.window // 2
-        batches = even_batches(known, 10 * self.bank, 64)
-        embedded = np.concatenate([self._embed(self.scaler_(batch[:, -rows:])) for batch in batches])
-        centres = max(len(embedded) // 10, min(len(embedded), self.neighbours))
+        patch = (self.window_ - max(*self._shifts, 0)) // 2
+        most = len(known) if self.bank is None else 10 * self.bank
+        embedded = np.concatenate(
+            [self._embed(self.scaler_(batch[:, patch : 2 * patch])) for batch in even_batches(known, most, 64)]
+        )
+        least = 500 if self.bank is None else self.neighbours
+        centres = min(max(len(embedded) // 10, least), len(embedded))
         clusters = MiniBatchKMeans(centres, n_init=1, batch_size=1024, random_state=self._seed()).fit(embedded)
-        self.bank_ = clusters.cluster_centers_.astype(np.float32)
+        nearest = pairwise_distances_argmin(clusters.cluster_centers_, embedded)
+        self.bank_ = embedded[np.unique(nearest)].astype(np.float32)
 
     def _embed(self, patches: FloatArray) -> FloatArray:
         """Embed scaled patches on the unit sphere."""
@@ -335,7 +352,17 @@ class PaAno(NeuralDetector):
 
     def _errors(self, windows: Tensor) -> Tensor:
         embedded = functional.normalize(self.net_(windows), dim=-1)
-        distances = torch.cdist(
-            embedded, torch.from_numpy(self.bank_).to(windows.device), compute_mode="donot_use_mm_for_euclid_dist"
-        )
-        return distances.topk(min(self.neighbours, len(self.bank_)), largest=False).values.mean(-1)[:, None, None]
+        cosines = embedded @ torch.from_numpy(self.bank_).to(windows.device).T
+        nearest = cosines.topk(min(self.neighbours, len(self.bank_))).values.mean(-1)
+        return (1 - nearest).clamp_min(0)[:, None, None]
+
+
+def _adjoining_loss(net: PatchEncoder, anchor: Tensor, before: Tensor) -> Tensor:
+    """Return the loss of telling the patch just before another from patches of elsewhere, five for each."""
+    b, device = len(anchor), anchor.device
+    anchors = torch.arange(b, device=device).repeat_interleave(ELSEWHERE)
+    others = (anchors + torch.randint(1, max(b, 2), (len(anchors),)).to(device)) % b
+    near = net.adjoin(torch.cat([anchor, before], -1))[:, 0]
+    far = net.adjoin(torch.cat([anchor[anchors], anchor[others]], -1))[:, 0]
+    loss = functional.binary_cross_entropy_with_logits
+    return loss(near, torch.ones_like(near)) + loss(far, torch.zeros_like(far))
