@@ -71,6 +71,13 @@ def test_the_example_of_the_streaming_page(capsys):
     assert any(line.startswith("closed 300 310") for line in capsys.readouterr().out.splitlines())
 
 
+def test_the_example_of_the_page_on_the_state(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = python_blocks(ROOT / "docs" / "watch-configuration.md")
+    exec(code, {})
+    assert capsys.readouterr().out.splitlines()[1] == "[{'flow': 1.6}]"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

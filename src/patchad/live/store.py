@@ -1,69 +1,88 @@
-"""Store: one SQLite file with the state of the streams, the positions of the sources, and lines not yet written."""
+"""Store: one SQLite file with the state of the streams, their history, and lines that are not yet delivered."""
 
 from __future__ import annotations
 
 import fcntl
 import json
-import sqlite3
+import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal, NamedTuple
 
-from patchad.errors import InputError, reason_of
+from patchad.errors import InputError
+from patchad.live.history import History, Retention, Rows, axis
+from patchad.live.migrations import MIGRATIONS
+from patchad.live.records import APPLICATION, FORMAT, Records, StoredStream
 
-APPLICATION = 0x50414457
-"""Says in the header of the file whose it is."""
-FORMAT = 1
-SCHEMA = """
-CREATE TABLE streams (key TEXT PRIMARY KEY, snapshot BLOB NOT NULL, waiting TEXT NOT NULL, newest TEXT NOT NULL);
-CREATE TABLE sources (name TEXT PRIMARY KEY, position TEXT NOT NULL);
-CREATE TABLE sinks (name TEXT PRIMARY KEY, written INTEGER NOT NULL, mark INTEGER NOT NULL);
-CREATE TABLE lines (number INTEGER PRIMARY KEY AUTOINCREMENT, dead INTEGER NOT NULL, line TEXT NOT NULL);
-"""
+LineKind = Literal["event", "verdict", "dead"]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredStream:
-    """A stream as it is stored."""
+class Line(NamedTuple):
+    """A line for sinks."""
 
-    key: Any
-    snapshot: bytes
-    waiting: list[Any]
-    """Times of the rows that have no verdict yet."""
-    newest: Any
-    """Time of the newest row, as JSON knows it."""
+    kind: LineKind
+    """`dead`: what could not be used or delivered, for the file of dead letters."""
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
+class StoredLine(NamedTuple):
+    """A line as it is stored."""
+
+    number: int
+    """Counts up, and is never used again."""
+    kind: LineKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What one batch of rows changed; stored as a whole or not at all."""
 
-    streams: Sequence[StoredStream]
-    positions: Mapping[str, Any]
-    lines: Sequence[str]
-    dead: Sequence[str]
+    streams: Sequence[StoredStream] = ()
+    positions: Mapping[str, Any] = field(default_factory=dict)
+    lines: Sequence[Line] = ()
+    rows: Mapping[Any, Rows] = field(default_factory=dict)
+    """New rows by the key of their stream."""
+    verdicts: Mapping[Any, Rows] = field(default_factory=dict)
+    """New verdicts by key: columns `score`, `level`, `alarm`."""
+    events: Sequence[Mapping[str, Any]] = ()
+    """Events as their lines have them: `key`, `id`, `state` and the other fields."""
 
 
-class Store:
-    """State in a file, or in RAM where no path is given.
+class Store(Records):
+    """State in a file, or in RAM where no path is given; one at a time writes to it.
 
-    A step is one transaction: streams, positions, and the lines that it caused. Lines are written to sinks after that;
-    how far each sink got is another transaction, and what all sinks have is removed. So a kill at any moment leaves a
-    state from which nothing is lost and no line is made twice.
+    A step is one transaction: streams, positions, history, and the lines that it caused. Lines are written to sinks
+    after that; how far each sink got is another transaction, and what all sinks have is removed. So a kill at any
+    moment leaves a state from which nothing is lost and no line is made twice. What a method has stored is on the disk
+    when it returns. Any thread may call; `Records` reads from elsewhere, without waiting.
+
+    Parameters
+    ----------
+    path
+        The file; made, or brought to the newest format.
+    retention
+        How long rows and verdicts are kept.
+
+    Examples
+    --------
+    >>> with Store() as store:
+    ...     store.commit(Step(rows={"pump": Rows.of(0, [1, 2], [{"flow": 1.5}, {"flow": 2.5}], ["flow"])}))
+    ...     store.rows("pump", since=2)[0]
+    {'flow': 2.5}
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, retention: Retention | None = None) -> None:
         self.path = path
         self._lock: IO[str] | None = None if path is None else _locked(path)
         try:
-            with self._explained():
-                self._database = sqlite3.connect(":memory:" if path is None else path, isolation_level=None)
+            self._connect(":memory:" if path is None else str(path))
             try:
                 self._run("PRAGMA journal_mode=WAL")
-                self._run("PRAGMA synchronous=NORMAL")
-                self._check_format()
+                self._run("PRAGMA synchronous=FULL")
+                self._migrate()
             except BaseException:
                 self._database.close()
                 raise
@@ -71,16 +90,23 @@ class Store:
             if self._lock is not None:
                 self._lock.close()
             raise
+        self._kept = History(self._run, Retention() if retention is None else retention)
 
     @property
     def durable(self) -> bool:
         """Whether anything outlives the process."""
         return self.path is not None
 
-    def streams(self) -> Iterator[StoredStream]:
-        """Return the streams as they were stored last."""
-        for key, snapshot, waiting, newest in self._run("SELECT key, snapshot, waiting, newest FROM streams"):
-            yield StoredStream(json.loads(key), snapshot, json.loads(waiting), json.loads(newest))
+    @property
+    def id(self) -> str:
+        """Tells this state from all others."""
+        return str(self.meta("id"))
+
+    def keep(self, retention: Retention) -> None:
+        """Keep rows and verdicts for another time from now on."""
+        self._kept = History(self._run, retention)
+
+    # -- where sources and sinks are -----------------------------------------------------------------------------------
 
     def position(self, source: str) -> Any:
         """Return the position of a source; None where it was never read."""
@@ -92,91 +118,137 @@ class Store:
         found = self._run("SELECT mark FROM sinks WHERE name = ?", sink)
         return int(found[0][0]) if found else None
 
-    def register(self, marks: Mapping[str, int]) -> None:
-        """Name the sinks of this run; a new one also gets the lines that are left, one that is gone is forgotten."""
+    def register(self, sinks: Mapping[str, tuple[int, Sequence[LineKind]]]) -> None:
+        """Name the sinks of this run, with their marks and the kinds of lines that they want.
+
+        A new one also gets the lines that are left, one that is gone is forgotten.
+        """
         with self._transaction():
             for (name,) in self._run("SELECT name FROM sinks"):
-                if name not in marks:
+                if name not in sinks:
                     self._run("DELETE FROM sinks WHERE name = ?", name)
-            for name, mark in marks.items():
+            for name, (mark, kinds) in sinks.items():
                 self._run(
-                    "INSERT INTO sinks VALUES (?, 0, ?) ON CONFLICT (name) DO UPDATE SET mark = excluded.mark",
-                    name,
-                    mark,
+                    "INSERT INTO sinks VALUES (?, 0, ?, ?) "
+                    "ON CONFLICT (name) DO UPDATE SET mark = excluded.mark, kinds = excluded.kinds",
+                    *(name, mark, " ".join(kinds)),
                 )
+
+    def undelivered(self, sink: str, most: int = 5000) -> list[StoredLine]:
+        """Return the next lines of the kinds that a sink wants and has not got."""
+        found = self._run(
+            "SELECT number, kind, line FROM lines, sinks "
+            "WHERE name = ? AND number > written AND instr(kinds, kind) ORDER BY number LIMIT ?",
+            *(sink, most),
+        )
+        return [StoredLine(*one) for one in found]
+
+    def confirm(self, delivered: Mapping[str, tuple[int, int]]) -> None:
+        """Store the last line that sinks have got, and their marks; remove the lines that nobody waits for."""
+        if not delivered:
+            return
+        with self._transaction():
+            self._confirm(delivered)
+
+    def give_up(self, sink: str, number: int, letter: str) -> None:
+        """Pass over a line that a sink will not take; `letter` is for the file of dead letters."""
+        with self._transaction():
+            self._run("INSERT INTO lines (kind, line) VALUES ('dead', ?)", letter)
+            self._confirm({sink: (number, self.mark(sink) or 0)})
+
+    # -- what happened -------------------------------------------------------------------------------------------------
 
     def commit(self, step: Step) -> None:
         """Store a step."""
         with self._transaction():
             for one in step.streams:
-                columns = (json.dumps(one.key), one.snapshot, json.dumps(one.waiting), json.dumps(one.newest))
-                self._run("INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?)", *columns)
+                parts = (json.dumps(part) for part in (one.waiting, one.newest, dict(one.extra)))
+                self._run(
+                    "INSERT OR REPLACE INTO streams VALUES (?, ?, ?, ?, ?)", json.dumps(one.key), one.snapshot, *parts
+                )
             for name, position in step.positions.items():
                 self._run("INSERT OR REPLACE INTO sources VALUES (?, ?)", name, json.dumps(position))
-            for dead, lines in enumerate((step.lines, step.dead)):
-                for line in lines:
-                    self._run("INSERT INTO lines (dead, line) VALUES (?, ?)", dead, line)
+            for kind, text in step.lines:
+                self._run("INSERT INTO lines (kind, line) VALUES (?, ?)", kind, text)
+            for fields in step.events:
+                self._put_event(fields)
+            for history, added in (("row", step.rows), ("verdict", step.verdicts)):
+                for key, rows in added.items():
+                    self._kept.add(json.dumps(key), history, rows)
+            self._kept.prune()
 
-    def unwritten(self, sink: str, *, dead: bool) -> tuple[int, list[str]]:
-        """Return the lines that a sink has not got, and the number of the last line that there is."""
-        ((written,),) = self._run("SELECT written FROM sinks WHERE name = ?", sink)
-        found = self._run("SELECT number, dead, line FROM lines WHERE number > ? ORDER BY number", written)
-        return (found[-1][0] if found else written), [line for _, kind, line in found if bool(kind) == dead]
-
-    def confirm(self, written: Mapping[str, tuple[int, int]]) -> None:
-        """Store the last line that each sink has, and its mark; remove the lines that all sinks have."""
+    def note(self, **facts: str) -> None:
+        """Store facts about the state, for `meta`."""
         with self._transaction():
-            for sink, (number, mark) in written.items():
-                self._run("UPDATE sinks SET written = ?, mark = ? WHERE name = ?", number, mark, sink)
-            self._run("DELETE FROM lines WHERE number <= (SELECT min(written) FROM sinks)")
+            for name, value in facts.items():
+                self._run("INSERT OR REPLACE INTO meta VALUES (?, ?)", name, value)
+
+    def remark(self, key: Any, event: str, kind: str, *, author: str = "", text: str = "") -> None:
+        """Store what somebody said of an event."""
+        with self._transaction():
+            self._run(
+                "INSERT INTO remarks (key, event, kind, author, text, at) VALUES (?, ?, ?, ?, ?, ?)",
+                *(json.dumps(key), event, kind, author, text, clock.time()),
+            )
 
     def close(self) -> None:
         """Close the file; another process may open it then."""
-        self._database.close()
+        with self._mutex:
+            super().close()
         if self._lock is not None:
             self._lock.close()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _check_format(self) -> None:
-        """Make the tables of a new file; refuse what is not ours."""
-        ((application,),), ((version,),) = self._run("PRAGMA application_id"), self._run("PRAGMA user_version")
-        if (application, version) == (APPLICATION, FORMAT):
-            return
+    def _put_event(self, fields: Mapping[str, Any]) -> None:
+        """Store the newest word on an event; where rows have no times, it begins when it is first heard of."""
+        now = clock.time()
+        since, until = axis(fields.get("start_time"), now), axis(fields.get("stop_time"), now)
+        timed = fields.get("start_time") is not None
+        self._run(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key, id) DO UPDATE SET state = excluded.state, "
+            "since = CASE WHEN ? THEN excluded.since ELSE since END, until = excluded.until, fields = excluded.fields",
+            *(json.dumps(fields["key"]), fields["id"], fields["state"], since, until, json.dumps(dict(fields)), timed),
+        )
+
+    def _confirm(self, delivered: Mapping[str, tuple[int, int]]) -> None:
+        for sink, (number, mark) in delivered.items():
+            self._run("UPDATE sinks SET written = ?, mark = ? WHERE name = ?", number, mark, sink)
+        for kind in ("event", "verdict", "dead"):
+            self._run(
+                "DELETE FROM lines WHERE kind = ? AND number <= coalesce("
+                "(SELECT min(written) FROM sinks WHERE instr(kinds, ?)), (SELECT max(number) FROM lines))",
+                *(kind, kind),
+            )
+
+    def _migrate(self) -> None:
+        """Make the tables of a new file, or bring an older one to the newest format; refuse what is not ours."""
+        application, version = self._format()
         if application == APPLICATION:
-            raise InputError(f"{self.path} has format {version}, this version reads {FORMAT}; name another file")
-        if self._run("SELECT count(*) FROM sqlite_master")[0][0]:
+            self._refuse_newer(version)
+        elif self._run("SELECT count(*) FROM sqlite_master")[0][0]:
             raise InputError(f"{self.path} is a database of something else; name another file for --state")
+        if version == FORMAT:
+            return
         with self._transaction():
-            for statement in SCHEMA.strip().split("\n"):
-                self._run(statement)
+            for migration in MIGRATIONS[version:]:
+                migration(self._run)
             self._run(f"PRAGMA application_id = {APPLICATION}")
             self._run(f"PRAGMA user_version = {FORMAT}")
 
-    def _run(self, statement: str, *values: Any) -> list[Any]:
-        with self._explained():
-            return self._database.execute(statement, values).fetchall()
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._run("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
-        self._run("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise InputError(
-                f"the state {str(self.path)!r} cannot be used ({reason_of(error)}); name another file with --state, or "
-                "make room and start again"
-            ) from None
+        with self._mutex:
+            self._run("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._run("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                if hasattr(self, "_kept"):
+                    self._kept.forget()
+                raise
 
 
 def _locked(path: Path) -> IO[str]:

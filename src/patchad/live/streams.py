@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patchad.errors import InputError
-from patchad.live.output import event_line, verdict_line
+from patchad.live.history import Rows, axis
+from patchad.live.output import event_fields, verdict_line
+from patchad.live.records import StoredStream
 from patchad.live.rows import Columns, Key, Row
-from patchad.live.store import StoredStream
+from patchad.live.store import Line, Step
 from patchad.streaming.pool import StreamPool
 from patchad.streaming.rows import read_times
 from patchad.streaming.verdict import Verdict
@@ -20,13 +23,16 @@ from patchad.streaming.verdict import Verdict
 if TYPE_CHECKING:
     from patchad.detectors.base import Detector
 
+SAID = ("score", "level", "alarm")
+"""What is stored of a verdict."""
+
 
 @dataclass(slots=True)
 class _Stream:
     """What is known of a stream beside its state in the pool."""
 
     waiting: deque[Any] = field(default_factory=deque)
-    """Times of the rows that have no verdict yet."""
+    """Of the rows that have no verdict yet: the time as it came, and where it is on the axis of times."""
     newest: Any = None
     """Time of the newest row, as the stream took it."""
     stored: Any = None
@@ -34,12 +40,32 @@ class _Stream:
 
 
 @dataclass(slots=True)
+class _Kept:
+    """Rows or verdicts of one stream that follow each other."""
+
+    first: int
+    times: list[Any] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
+    rows: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, time: Any, at: float, row: Mapping[str, Any]) -> None:
+        self.times.append(time)
+        self.at.append(at)
+        self.rows.append(row)
+
+    def packed(self, columns: Sequence[str]) -> Rows:
+        return Rows.of(self.first, self.times, self.rows, columns, self.at)
+
+
+@dataclass(slots=True)
 class Batch:
     """What becomes of the rows that are taken together."""
 
     touched: dict[Key, None] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    dead: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    rows: dict[Key, _Kept] = field(default_factory=dict)
+    verdicts: dict[Key, _Kept] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
 
 
 class LiveStreams:
@@ -96,7 +122,7 @@ class LiveStreams:
                     self._pool.drop(key)
                 continue
             stream = self._streams.setdefault(key, _Stream())
-            stream.waiting.extend(row.time for row in own)
+            self._keep(key, own, batch)
             stream.newest = own[-1].moment if own else stream.newest
             told[key] = found[key]
             self._tell(key, found[key], batch)
@@ -127,13 +153,39 @@ class LiveStreams:
         stream = self._streams[key]
         newest = None if stream.newest is None else _comparable(stream.newest)
         text = newest if newest is None or isinstance(newest, float) else str(newest)
-        return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text)
+        return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text, {})
+
+    def step(self, batch: Batch, positions: Mapping[str, Any]) -> Step:
+        """Return what has to be stored of a batch, with the positions of sources after it."""
+        return Step(
+            streams=[self.stored(key) for key in batch.touched],
+            positions=positions,
+            lines=batch.lines,
+            rows={key: kept.packed(self.columns.channels) for key, kept in batch.rows.items() if kept.rows},
+            verdicts={key: kept.packed(SAID) for key, kept in batch.verdicts.items()},
+            events=batch.events,
+        )
+
+    def _keep(self, key: Key, rows: Sequence[Row], batch: Batch) -> None:
+        """Note rows that were taken."""
+        kept = batch.rows.setdefault(key, _Kept(self.count(key) - len(rows)))
+        for row in rows:
+            at = axis(row.moment)
+            kept.add(row.time, at, row.values)
+            self._streams[key].waiting.append((row.time, at))
 
     def _tell(self, key: Key, verdicts: Sequence[Verdict], batch: Batch) -> None:
         waiting = self._streams[key].waiting
         batch.touched[key] = None
-        batch.lines += [verdict_line(key, waiting.popleft(), verdict) for verdict in verdicts]
-        batch.lines += [event_line(key, event) for event in self._pool.changes(key)]
+        for verdict in verdicts:
+            time, at = waiting.popleft()
+            said = {"score": verdict.score, "level": verdict.level, "alarm": float(verdict.alarm)}
+            batch.verdicts.setdefault(key, _Kept(verdict.index)).add(time, at, said)
+            batch.lines.append(Line("verdict", verdict_line(key, time, verdict)))
+        for event in self._pool.changes(key):
+            fields = event_fields(key, event)
+            batch.events.append(fields)
+            batch.lines.append(Line("event", json.dumps(fields)))
 
 
 def _moments(rows: Sequence[Row]) -> list[Any]:

@@ -17,7 +17,7 @@ from patchad.live.rows import HeaderError, Key, Row, RowReader
 from patchad.live.sinks.base import Sink
 from patchad.live.sinks.file import FileSink
 from patchad.live.sources.base import Source
-from patchad.live.store import Step, Store
+from patchad.live.store import Line, Step, Store
 from patchad.live.streams import Batch, LiveStreams
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Watch:
         self.counts = Counts()
         self._sources, self._store = sources, store
         self._sinks = sorted(sinks, key=lambda sink: sink.path is None)  # what can be taken back is written first
-        self._dead = None if store.path is None else FileSink(dead_letters(store.path))
+        self._dead = None if store.path is None else FileSink(dead_letters(store.path), ("dead",))
         self._streams = LiveStreams(detector)
         self._readers: dict[str, RowReader] = {}
 
@@ -104,7 +104,8 @@ class Watch:
             fresh = position is None or not source.resumed
             reader = RowReader(columns) if fresh else RowReader.restore(columns, position["reader"])
             self._readers[source.name] = reader
-        self._store.register({sink.name: sink.open(self._store.mark(sink.name)) for sink in self._all_sinks()})
+        marks = {sink.name: sink.open(self._store.mark(sink.name)) for sink in self._all_sinks()}
+        self._store.register({sink.name: (marks[sink.name], sink.kinds) for sink in self._all_sinks()})
 
     def _take(self, source: Source, lines: Iterable[bytes]) -> None:
         """Judge the rows of these lines, store what came of them, and write it."""
@@ -147,25 +148,20 @@ class Watch:
         text = line.decode(errors="backslashreplace").strip()
         self.counts.refused += 1
         logger.warning("%s: a row is refused: %s; the row: %s", source.name, error, visible(text[:SHOWN]))
-        batch.dead.append(json.dumps({"source": source.name, "error": str(error), "row": text}))
+        letter = {"source": source.name, "error": str(error), "row": text}
+        batch.lines.append(Line("dead", json.dumps(letter)))
 
     def _commit(self, batch: Batch, positions: dict[str, Any]) -> None:
         """Store the batch, then write its lines."""
-        streams = [self._streams.stored(key) for key in batch.touched] if self._store.durable else []
-        dead = [] if self._dead is None else batch.dead
-        self._store.commit(Step(streams, positions, batch.lines, dead))
+        self._store.commit(self._streams.step(batch, positions) if self._store.durable else Step(lines=batch.lines))
         self._deliver()
 
     def _deliver(self) -> None:
         """Write the lines that are stored and not yet written, and store that they were."""
-        written: dict[str, tuple[int, int]] = {}
-        try:
-            for sink in self._all_sinks():
-                last, lines = self._store.unwritten(sink.name, dead=sink is self._dead)
-                mark = sink.write(lines) if lines else self._store.mark(sink.name) or 0
-                written[sink.name] = (last, mark)
-        finally:
-            self._store.confirm(written)
+        for sink in self._all_sinks():
+            while lines := self._store.undelivered(sink.name):
+                mark = sink.write([line.text for line in lines])
+                self._store.confirm({sink.name: (lines[-1].number, mark)})
 
 
 def dead_letters(state: Path) -> Address:

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from patchad.live.store import LineKind
+
+EVERYTHING: tuple[LineKind, ...] = ("event", "verdict")
+
 
 class Sink(Protocol):
     """Takes lines in their order; how far it got is stored after each call."""
 
     name: str
     """The same at each start, whatever the address looks like; the mark is stored under it."""
+    kinds: Sequence[LineKind]
+    """The lines that it wants."""
 
     @property
     def path(self) -> Path | None:

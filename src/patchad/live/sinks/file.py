@@ -11,6 +11,8 @@ from pathlib import Path
 
 from patchad.errors import InputError
 from patchad.live.address import Address
+from patchad.live.sinks.base import EVERYTHING
+from patchad.live.store import LineKind
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +20,8 @@ logger = logging.getLogger(__name__)
 class FileSink:
     """A file that lines are added to. After a kill it is cut to the length that is known to be right, and goes on."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, kinds: Sequence[LineKind] = EVERYTHING) -> None:
+        self.kinds = kinds
         address.check_options()
         if not address.place:
             raise InputError(f"{address.text!r} names no file; write file:PATH")

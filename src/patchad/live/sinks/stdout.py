@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchad.live.address import Address
+from patchad.live.sinks.base import EVERYTHING
+from patchad.live.store import LineKind
 
 
 class StdoutSink:
@@ -14,6 +16,7 @@ class StdoutSink:
 
     name = "-"
     path: Path | None = None
+    kinds: Sequence[LineKind] = EVERYTHING
 
     def __init__(self, address: Address) -> None:
         address.check_options()
