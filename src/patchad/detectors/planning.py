@@ -33,6 +33,7 @@ def plan_of(detector: Detector) -> Plan:
     score, batch = detector._shared_windows()
     return Plan(
         checksum=fingerprint(detector),
+        shape=_shape_of(detector),
         channels=detector.channels_,
         columns=detector.columns_,
         read=partial(read_table, detector),
@@ -45,3 +46,9 @@ def plan_of(detector: Detector) -> Plan:
         score=score,
         batch=batch,
     )
+
+
+def _shape_of(detector: Detector) -> tuple[object, ...]:
+    """Return what decides which rows a stream holds back."""
+    cut = [getattr(detector, f"{name}_", getattr(detector, name, None)) for name in ("hop", "fold", "smoothing")]
+    return (type(detector).name, detector.channels_, detector._window(), detector.delay, *cut, detector.missing)

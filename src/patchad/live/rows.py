@@ -50,6 +50,19 @@ class Columns:
     texts: frozenset[str] = frozenset()
     """Columns whose values are states, such as ON and OFF."""
 
+    def checked(self, name: str, value: Any) -> Any:
+        """Refuse what is no number in a channel of the model; other columns are left to be ignored."""
+        if value is None or name not in self.channels:
+            return None if isinstance(value, str) else value
+        if name in self.texts:
+            return value if isinstance(value, str) else str(value)
+        if not isinstance(value, int | float):
+            raise InputError(f"channel {name!r} is {value!r}, and a number is needed, or null")
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(f"channel {name!r} is too large a number; float64 has to hold it") from None
+
 
 class RowReader:
     """Read lines: JSON objects, or csv under a header, as the first line says.
@@ -190,21 +203,8 @@ class RowReader:
         if isinstance(key, bool) or not isinstance(key, str | int | None):
             raise InputError(f"the key is {key!r}; a text or a whole number is needed")
         time = next((value for value in own.values() if value is not None), None)
-        known = {name: self._checked(name, value) for name, value in values.items()}
+        known = {name: self._columns.checked(name, value) for name, value in values.items()}
         return Row(key, time, self._moment(time), known)
-
-    def _checked(self, name: str, value: Any) -> Any:
-        """Refuse what is no number in a channel of the model; other columns are left to be ignored."""
-        if value is None or name not in self._columns.channels:
-            return None if isinstance(value, str) else value
-        if name in self._columns.texts:
-            return value if isinstance(value, str) else str(value)
-        if not isinstance(value, int | float):
-            raise InputError(f"channel {name!r} is {value!r}, and a number is needed, or null")
-        try:
-            return float(value)
-        except OverflowError:
-            raise InputError(f"channel {name!r} is too large a number; float64 has to hold it") from None
 
     def _moment(self, time: Any) -> Any:
         """Return a time as a stream takes it: numbers that are dates as dates, texts as they are."""

@@ -24,6 +24,8 @@ class Plan:
 
     checksum: str
     """Of the fitted model: a snapshot of a stream belongs to one."""
+    shape: tuple[object, ...]
+    """What two models have to share for a stream of one to go on with the other."""
     channels: tuple[str, ...]
     columns: tuple[str, ...]
     """Columns that the channels come from; empty where channels have no names."""

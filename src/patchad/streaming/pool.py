@@ -135,6 +135,25 @@ class StreamPool:
         """Let a stream go on where a snapshot of it was taken."""
         self._stream(key).fill(*from_bytes(snapshot, self._plan.checksum))
 
+    def moved(self, detector: Streamable) -> tuple[Self, dict[Hashable, tuple[Verdict, ...]]]:
+        """Return a pool of another model whose streams go on where these are, and the verdicts that this made final.
+
+        Raises `InputError` where the other model cannot take over, as one with other channels or another window.
+        """
+        pool = type(self)(detector)
+        return pool, pool.take_over(self._plan.shape, self._streams)
+
+    def take_over(
+        self, shape: tuple[object, ...], streams: Mapping[Hashable, Stream]
+    ) -> dict[Hashable, tuple[Verdict, ...]]:
+        """Go on with copies of the streams of a model of this shape; return the verdicts that this made final."""
+        if shape != self._plan.shape:
+            raise InputError(f"streams of a model of the shape {shape} cannot go on with one of {self._plan.shape}")
+        found: dict[Hashable, tuple[Verdict, ...]] = {}
+        for key, stream in streams.items():
+            self._streams[key], found[key] = stream.moved(self._plan)
+        return found
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _known(self, key: Hashable) -> Stream:

@@ -51,7 +51,7 @@ class Stream:
         self._preparer, self._alarms = plan.preparer(), plan.alarms()
         self._marking = plan.marking()
         self._values = np.empty((0, len(plan.channels)))
-        """Values of the rows that wait for a score, where rows are compared with what was judged."""
+        """Values of the rows that wait for a score, which are compared with what was judged."""
         self._threshold = Level(copy.deepcopy(plan.threshold))
         self._scorer: Stage[FloatArray] | None = None
         """Of the segment that is open."""
@@ -96,8 +96,7 @@ class Stream:
             if self._scorer is None:
                 self._scorer = self._plan.scorer()
             self._length += len(part.values)
-            if self._marking is not None:
-                self._values = np.concatenate([self._values, part.values])
+            self._values = np.concatenate([self._values, part.values])
             scored = yield from self._scored(self._scorer, part.values)
             found += self._hand_over(scored)
         if ready.ended:
@@ -118,10 +117,9 @@ class Stream:
         if self._newest is not None and self._newest.index == self._preparer.seen - 1:
             return self._newest
         with self._alarms.without_history():
-            snapshot = Snapshot()
-            stored = snapshot.put(self.stored())
+            copied = _copied(self)
         fork = Stream(self._plan)
-        fork.fill(Snapshot(snapshot.arrays, snapshot.objects), stored)
+        fork.fill(*copied)
         return fork.flush()[-1]
 
     @property
@@ -155,12 +153,30 @@ class Stream:
         """Return what a snapshot has to hold."""
         return {"stream": {name: getattr(self, name) for name in self.state}, "scorer": self._scorer}
 
-    def fill(self, snapshot: Snapshot, stored: Any) -> None:
-        """Take over what a snapshot holds."""
+    def fill(self, snapshot: Snapshot, stored: Any, *, without: Sequence[str] = ()) -> None:
+        """Take over what a snapshot holds, but for some parts."""
         parts = dict(stored["dict"])
         for key, item in parts["stream"]["dict"]:
+            if key in without:
+                continue
             setattr(self, key, snapshot.take(item, getattr(self, key)))
         self._scorer = None if parts["scorer"] is None else snapshot.take(parts["scorer"], self._plan.scorer())
+
+    def decide_marked(self) -> tuple[Verdict, ...]:
+        """Decide on the rows that are being compared with what was judged, as if no row like them followed."""
+        return self._search([] if self._marking is None else self._marking.end_segment())
+
+    def moved(self, plan: Plan) -> tuple[Stream, tuple[Verdict, ...]]:
+        """Return a stream of another model of the same shape that goes on where this one is.
+
+        Rows that are being compared with what was judged are decided now: their verdicts are returned beside it. Level
+        and judgements are those of the other model.
+        """
+        before, after = (Stream(one) for one in (self._plan, plan))
+        before.fill(*_copied(self))
+        verdicts = before.decide_marked()
+        after.fill(*_copied(before), without=("_marking", "_threshold"))
+        return after, verdicts
 
     def _scored(self, scorer: Stage[FloatArray], rows: FloatArray) -> Generator[list[Asked], list[Answer], Scored]:
         """Score rows; windows that any stream of the model may score are asked for."""
@@ -177,7 +193,7 @@ class Stream:
         if self._scorer is None:
             return ()
         found = self._hand_over(self._scorer.flush())
-        found += self._search([] if self._marking is None else self._marking.end_segment())
+        found += self.decide_marked()
         self._scorer, self._length = None, 0
         return found + self._verdicts(self._alarms.end_segment())
 
@@ -197,9 +213,9 @@ class Stream:
         self._handed += rows
         self._waiting.append((filled.scores, levels, shares))
         scores = Scored(filled.scores, shares, filled.local, filled.unadapted)
+        values, self._values = self._values[:count], self._values[count:]
         if self._marking is None:
             return self._verdicts(self._alarms.push(scores, levels, muted, length=self._length))
-        values, self._values = self._values[:count], self._values[count:]
         return self._search(self._marking.push(scores, levels, muted, values))
 
     def _search(self, parts: Sequence[Marked]) -> tuple[Verdict, ...]:
@@ -248,6 +264,13 @@ class Level:
     @values.setter
     def values(self, values: dict[str, Any]) -> None:
         vars(self._threshold).update(values)
+
+
+def _copied(stream: Stream) -> tuple[Snapshot, Any]:
+    """Return all that a stream carries, for another to take over."""
+    snapshot = Snapshot()
+    stored = snapshot.put(stream.stored())
+    return Snapshot(snapshot.arrays, snapshot.objects), stored
 
 
 def _spread(scored: Scored | None, places: NDArray[np.intp], rows: int) -> Scored:

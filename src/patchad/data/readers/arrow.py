@@ -26,6 +26,18 @@ def read_parquet(path: Path) -> Any:
         raise _refusal(error, "a parquet") from None
 
 
+def parquet_shape(path: Path) -> tuple[int, int]:
+    """Return how many rows and columns a parquet file has, without reading them."""
+    pa = _pyarrow()
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            return file.metadata.num_rows, file.metadata.num_columns
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise _refusal(error, "a parquet") from None
+
+
 def read_arrow(path: Path) -> Any:
     """Read a feather or arrow file, a file or a stream of record batches, as a pandas frame."""
     pa = _pyarrow()
