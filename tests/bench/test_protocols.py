@@ -11,7 +11,7 @@ from tests.conftest import SMALL
 from patchad import metrics
 from patchad.bench.fits import fit_and_score
 from patchad.bench.period import period
-from patchad.bench.protocols import judge
+from patchad.bench.protocols import PROTOCOLS, judge, searched_alarms
 from patchad.datasets.entity import Entity
 from patchad.datasets.synthetic import one_channel
 from patchad.detectors.baselines.random import RandomScore
@@ -61,6 +61,28 @@ def test_paper_alarms_at_the_ratio_of_train_and_test_scores_and_adjusts(entity: 
     assert found["pa_precision"] == metrics.precision(labels=entity.labels, alarms=adjusted)
     assert found["vus_pr_legacy"] == metrics.vus(labels=entity.labels, scores=fit.scores, family="legacy").pr
     assert found["oracle_f1"] >= found["f1"]
+
+
+def test_code_searches_its_threshold_and_measures_predictions_as_the_code_does(entity: Entity) -> None:
+    fit = fit_and_score(RandomScore(), entity)
+    found = judge(fit, entity, "code", "ratio:1")
+    trials = [fit.scores > np.quantile(fit.scores, 1 - share / 100) for share in range(1, 91)]
+    best = max(trials, key=lambda alarms: metrics.f1(labels=entity.labels, alarms=alarms))
+    assert found["searched_share"] == pytest.approx(best.mean(), abs=0.01)
+    assert found["searched_f1"] == metrics.f1(labels=entity.labels, alarms=best)
+    assert found["searched_pa_f1"] == metrics.pa_f1(labels=entity.labels, alarms=best)
+    assert found["searched_roc_auc"] == metrics.roc_auc(labels=entity.labels, scores=best.astype(float))
+    assert found["searched_affiliation_f1"] == metrics.affiliation(labels=best, alarms=entity.labels).f1
+    volume = metrics.vus(labels=entity.labels, scores=best.astype(float), family="legacy")
+    assert (found["searched_vus_roc_legacy"], found["searched_vus_pr_legacy"]) == volume
+    assert found["searched_f1"] >= judge(fit, entity, "paper", "ratio:1")["f1"]
+
+
+def test_code_finds_no_alarms_in_scores_that_are_all_the_same(entity: Entity) -> None:
+    share, alarms = searched_alarms(entity.labels, np.ones(len(entity.labels)))
+    assert (share, alarms.any()) == (0, False)
+    found = PROTOCOLS["code"].measure(entity, np.ones(len(entity.labels)), alarms)
+    assert (found["searched_f1"], found["searched_affiliation_f1"]) == (0, None)
 
 
 def test_an_undefined_metric_is_null_in_json(entity: Entity) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from patchad.bench.cells import all_variants, parameters_of
 from patchad.bench.paper import published_rows
 from patchad.bench.protocols import PROTOCOLS
 from patchad.bench.records import KEYS
-from patchad.bench.suites import FOUR, SAMPLE, SUITES, find_suite
+from patchad.bench.suites import CODE, FOUR, SAMPLE, SUITES, find_suite
 from patchad.datasets import DATASETS
 from patchad.datasets.synthetic import SYNTHETIC
 from patchad.datasets.tsb_ad import COLLECTIONS
+from patchad.detectors.patchad import PatchAD
 from patchad.detectors.registry import DETECTORS, make
 from patchad.errors import InputError
 
@@ -73,8 +75,15 @@ def test_every_suite_has_a_random_row(name: str) -> None:
 
 
 def test_comparisons_hold_default_paper_letter_and_random() -> None:
-    for name in ("paper-pa", "paper-classic", "paper-nips", "paper-ucr", "open"):
-        assert find_suite(name).variants == FOUR
+    assert find_suite("open").variants == FOUR
+    for name in ("paper-pa", "paper-classic", "paper-nips", "paper-ucr"):
+        suite = find_suite(name)
+        assert [variant for variant in suite.variants if variant not in CODE] == list(FOUR)
+        assert all(variant in suite.variants for variant in CODE)
+        assert suite.protocols == ("paper", "code", "open")
+    for trainer, variant in enumerate(CODE, start=1):
+        made = json.loads(json.dumps(PatchAD.code(trainer).get_params(deep=False)))
+        assert made == made | parameters_of(variant, "code", None)
     letter = parameters_of(FOUR[2], "paper", None)
     assert letter == parameters_of(FOUR[1], "paper", None) | {"orientation": 1}
 
@@ -83,7 +92,7 @@ def test_training_is_bounded_on_a_cpu_and_the_record_says_so() -> None:
     for name in NAMES:
         suite = find_suite(name)
         for variant in suite.variants:
-            if variant.detector == "patchad" and variant.preset == "paper":
+            if variant.detector == "patchad" and variant.preset != "default":
                 assert parameters_of(variant, "paper", suite.cpu_steps)["max_steps"] == suite.cpu_steps
                 assert parameters_of(variant, "paper", None)["max_steps"] is None
 

@@ -51,8 +51,29 @@ def test_published_values_stand_beside_ours_and_contradictions_are_both_shown() 
         "patchad",
         "patchad-paper (max_steps=50)",
         "patchad-letter (max_steps=50)",
+        "patchad-code1 (max_steps=50)",
+        "patchad-code2 (max_steps=50)",
         "random",
     ]
+
+
+def test_the_protocol_of_the_code_has_a_table_of_its_own_with_the_published_values() -> None:
+    values = {"searched_share": 0.1, "searched_pa_f1": 0.91, "searched_vus_roc_legacy": 0.5}
+    text = render(of_variants("paper-classic", "code", metrics=values))
+    assert "protocol code" in text
+    assert "searched against the labels" in text
+    assert "| alarms | PA-F1 | V-ROC (0/1) |" in text
+    assert "| patchad-code1 (max_steps=50) | 1 | 1 | 10.00 | 91.00 | 50.00 |" in text
+    assert "(tab:comparison, line 400) |  |  |  | 95.02 |  |" in text
+
+
+def test_readings_of_ours_are_marked_in_every_table() -> None:
+    for protocol in ("paper", "open"):
+        for suite in ("paper-classic", "elsewhere"):
+            text = render([record("u_time", protocol=protocol, suite=suite), record("random", suite=suite)])
+            assert "| u_time (our reading) |" in text
+            assert "- u_time is our reading of the method: " in text
+            assert "itad" not in text.split("Not in these records")[0]
 
 
 def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:

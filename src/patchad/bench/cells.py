@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,13 @@ ALL = "all"
 
 LEFT_OUT = ("random_state", "device", "verbose")
 """Parameters that are not part of a cell's: seed and hardware have fields of their own."""
+
+
+PRESETS: Mapping[str, Callable[..., PatchAD]] = {
+    "paper": PatchAD.paper,
+    "code1": partial(PatchAD.code, 1),
+    "code2": partial(PatchAD.code, 2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,7 @@ def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None, *, man
     >>> found["d_model"], found["max_steps"], found["threshold"]
     (40, 50, 'ratio:1')
     """
-    preset = PatchAD.paper if variant.preset == "paper" else DETECTORS[variant.detector]
+    preset = PRESETS.get(variant.preset, DETECTORS[variant.detector])
     changes = {**variant.parameters, **(variant.many if many else {})}
     found = preset(**changes).get_params(deep=False)
     found["threshold"] = changes.get("threshold", PROTOCOLS[protocol].threshold)

@@ -17,6 +17,16 @@ ABSENT: Mapping[str, str] = {
 """Why a method of the paper, by the name it would have in the registry, is not implemented."""
 
 
+READINGS: Mapping[str, str] = {
+    "u_time": "the paper does not say how a supervised segmentation net is used without labels",
+    "itad": "written from its abstract and from descriptions by others",
+}
+"""Detectors that are our reading of a method that the paper names, and why."""
+
+SEARCHED = "searched_"
+"""What the names of the metrics of the protocol `code` begin with."""
+
+
 @cache
 def published_rows() -> tuple[PublishedRow, ...]:
     """Return the values of the paper, each row with its table and lines."""

@@ -2,7 +2,8 @@
 
 `open` takes nothing from the test side; `tsb-ad` measures as the benchmark of that name. `paper` follows the paper: its
 threshold depends on the test scores, and its metrics include point adjustment and `oracle_` metrics, which depend on
-the labels.
+the labels. `code` follows the paper's public code: all of its metrics, `searched_` by name, are those of alarms whose
+threshold was searched against the labels.
 """
 
 from __future__ import annotations
@@ -137,10 +138,56 @@ def _tsb_ad_metrics(entity: Entity, scores: FloatArray, alarms: BoolArray) -> Me
     }
 
 
+def _code_metrics(entity: Entity, scores: FloatArray, alarms: BoolArray) -> Metrics:  # noqa: ARG001 - it searches
+    """Measure as the paper's public code does, its mistakes included.
+
+    ROC-AUC and VUS are those of the 0/1 predictions instead of the scores; in the affiliation, truth and prediction
+    are swapped.
+    """
+    labels = entity.labels
+    share, found = searched_alarms(labels, scores)
+    binary = found.astype(np.float64)
+    adjusted = metrics.point_adjust(labels=labels, alarms=found)
+    volume = metrics.vus(labels=labels, scores=binary, family="legacy")
+    swapped = metrics.affiliation(labels=found, alarms=labels) if found.any() else None
+    return {
+        "searched_share": share,
+        "searched_pa_accuracy": metrics.accuracy(labels=labels, alarms=adjusted),
+        "searched_pa_precision": metrics.precision(labels=labels, alarms=adjusted),
+        "searched_pa_recall": metrics.recall(labels=labels, alarms=adjusted),
+        "searched_pa_f1": metrics.pa_f1(labels=labels, alarms=found),
+        "searched_roc_auc": metrics.roc_auc(labels=labels, scores=binary),
+        "searched_f1": metrics.f1(labels=labels, alarms=found),
+        "searched_affiliation_f1": swapped.f1 if swapped else None,
+        "searched_vus_roc_legacy": volume.roc,
+        "searched_vus_pr_legacy": volume.pr,
+    }
+
+
+def searched_alarms(labels: BoolArray, scores: FloatArray) -> tuple[float, BoolArray]:
+    """Return the share of alarms, of 1 to 90 % in steps of one, that has the highest F1, and those alarms.
+
+    Examples
+    --------
+    >>> labels = np.arange(100) >= 97
+    >>> share, alarms = searched_alarms(labels, np.arange(100.0))
+    >>> round(share, 2), int(alarms.sum())
+    (0.03, 3)
+    """
+    best = 0.0, 0.0, np.zeros(len(labels), dtype=bool)
+    for percent in range(1, 91):
+        alarms = scores > np.quantile(scores, 1 - percent / 100)
+        found = metrics.f1(labels=labels, alarms=alarms)
+        if found > best[0]:
+            best = found, percent / 100, alarms
+    return best[1], best[2]
+
+
 PROTOCOLS: Mapping[str, Protocol] = {
     "open": Protocol(threshold="auto", sees_test=False, measure=_open_metrics),
     "tsb-ad": Protocol(threshold="auto", sees_test=False, measure=_tsb_ad_metrics, whole=True),
     "paper": Protocol(threshold="ratio:1", sees_test=True, measure=_paper_metrics),
+    "code": Protocol(threshold="ratio:1", sees_test=True, measure=_code_metrics),
 }
 
 

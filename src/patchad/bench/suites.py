@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from patchad.datasets.catalogue import DATASETS
@@ -18,8 +19,8 @@ class Variant:
     name: str
     detector: str = "patchad"
     """Its name in `patchad.detectors.registry.DETECTORS`."""
-    preset: Literal["default", "paper"] = "default"
-    """Where the parameters come from: the constructor's defaults, or `PatchAD.paper`."""
+    preset: Literal["default", "paper", "code1", "code2"] = "default"
+    """Where the parameters come from: the constructor's defaults, `PatchAD.paper`, or `PatchAD.code` by trainer."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the preset. A threshold given here takes precedence over the protocol's."""
     many: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +67,11 @@ NPSR = Variant("npsr_seq-induced", "npsr_seq", parameters={"score": "induced"})
 """The complete NPSR, which the paper lists besides its two models."""
 FOUR = (DEFAULT, PAPER, LETTER, RANDOM)
 """`PatchAD()`, `PatchAD.paper()`, the paper read to the letter (a large distance is anomalous), and chance."""
+CODE = tuple(Variant(f"patchad-code{trainer}", "patchad", f"code{trainer}") for trainer in (1, 2))  # type: ignore[arg-type]
+"""What the paper's public code computes, by either of its trainers."""
+COMPARED = (*FOUR[:3], *CODE, RANDOM)
+ALL_PROTOCOLS = ("paper", "code", "open")
+"""The same scores measured as the paper has it, as its public code does, and without the test side."""
 
 ABLATIONS = (
     _paper("wo_ch_sharing", share_channel_mixer=False),
@@ -160,12 +166,13 @@ def _like_paper(
     variants: tuple[Variant, ...],
     *,
     others: tuple[Variant, ...] = (),
+    protocols: tuple[str, ...] = ("paper",),
     cost: bool = False,
 ) -> Suite:
     return Suite(
         name=name,
         about=about,
-        protocols=("paper",),
+        protocols=protocols,
         datasets=datasets,
         variants=variants,
         others=others,
@@ -176,17 +183,19 @@ def _like_paper(
     )
 
 
+_comparison = partial(_like_paper, variants=COMPARED, protocols=ALL_PROTOCOLS)
+
+
 _SUITES = (
-    _like_paper("paper-pa", "the comparison with point adjustment", ("MSL", "SMAP", "PSM", "SWaT"), FOUR),
-    _like_paper(
+    _comparison("paper-pa", "the comparison with point adjustment", ("MSL", "SMAP", "PSM", "SWaT")),
+    _comparison(
         "paper-classic",
         "the comparison without point adjustment",
         ("MSL", "SMAP", "SWaT", "WADI", "PSM", "SWAN"),
-        FOUR,
         others=(NPSR,),
     ),
-    _like_paper("paper-nips", "the NIPS-TS comparison", ("SWAN", "GECCO"), FOUR),
-    _like_paper("paper-ucr", "the UCR comparison, series by series", ("UCR",), FOUR),
+    _comparison("paper-nips", "the NIPS-TS comparison", ("SWAN", "GECCO")),
+    _comparison("paper-ucr", "the UCR comparison, series by series", ("UCR",)),
     _like_paper(
         "paper-ablation",
         "the net without one of five modules, and with the SPOT threshold",

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from patchad.bench.cells import all_variants, parameters_of
-from patchad.bench.paper import PublishedRow, not_reproduced, published_for
+from patchad.bench.paper import READINGS, SEARCHED, PublishedRow, not_reproduced, published_for
 from patchad.bench.records import Record
 from patchad.bench.statistics import Estimate, estimate_mean
 from patchad.bench.suites import SUITES, Variant
@@ -55,6 +55,18 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "vus_roc_legacy": "V-ROC",
         "vus_pr_legacy": "V-PR",
     },
+    "code": {
+        "searched_share": "alarms",
+        "searched_pa_accuracy": "PA-Acc",
+        "searched_pa_precision": "PA-P",
+        "searched_pa_recall": "PA-R",
+        "searched_pa_f1": "PA-F1",
+        "searched_roc_auc": "AUC (0/1)",
+        "searched_f1": "F1-cls",
+        "searched_affiliation_f1": "Aff-F1 (swapped)",
+        "searched_vus_roc_legacy": "V-ROC (0/1)",
+        "searched_vus_pr_legacy": "V-PR (0/1)",
+    },
     "cost": {
         "n_parameters": "parameters",
         "flops": "FLOPs",
@@ -77,7 +89,14 @@ PLAIN = {"delay_median", "delay_mean", "false_events_per_10k", *COLUMNS["cost"],
 """Metrics that are not shares and are never shown in percent."""
 WHOLE = {"n_parameters", "peak_memory"}
 """Metrics shown without decimals."""
-UNITS = {"open": "between 0 and 1; delays in rows", "tsb-ad": "between 0 and 1", "paper": "in percent"}
+UNITS = {
+    "open": "between 0 and 1; delays in rows",
+    "tsb-ad": "between 0 and 1",
+    "paper": "in percent",
+    "code": "in percent, measured as the paper's public code does: alarms of a threshold searched against the labels",
+}
+PERCENT = ("paper", "code")
+"""Protocols whose tables are in percent and show what the paper published."""
 LEGEND = (
     "`a [b, c]`: mean over entities with a 95 % bootstrap interval, seeds averaged first. "
     "`a ± b`: mean and standard deviation over the seeds of one entity."
@@ -155,7 +174,7 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     labelled = _labelled(suite, protocol, records)
     for label, variant, group in labelled:
         known = {row.label for row in rows}
-        if protocol == "paper":  # published values mean nothing under another
+        if protocol in PERCENT:  # published values mean nothing under another
             rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
         rows.append(_row(label, [record for record in group if "skipped" not in record["metrics"]]))
     order = ORDER.get(protocol)
@@ -166,8 +185,10 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     )
     if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
         notes.append("No random-score row: these records have none; run the suite with `--detectors random` as well.")
-    if protocol == "paper":
+    if protocol in PERCENT:
         notes += not_reproduced(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
+    shown = {str(record["detector"]) for record in records}
+    notes += [f"{name} is our reading of the method: {why}." for name, why in READINGS.items() if name in shown]
     return ResultTable(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
 
 
@@ -230,16 +251,21 @@ def _defaults(detector: str) -> dict[str, Any]:
 
 def _label(variant: Variant, parameters: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     name = variant.name if variant.name.startswith(variant.detector) else f"{variant.detector} {variant.name}"
+    name = _read(name)
     bound = parameters.get("max_steps")
     return f"{name} (max_steps={bound})" if bound is not None and wanted.get("max_steps", 0) is None else name
 
 
+def _read(name: str) -> str:
+    return f"{name} (our reading)" if name in READINGS else name
+
+
 def _plain_label(record: Record, groups: Mapping[str, Sequence[Record]]) -> str:
     """Name a row by its detector and, if that has several rows, by the parameters that differ from the defaults."""
-    name = str(record["detector"])
-    if sum(group[0]["detector"] == name for group in groups.values()) == 1:
+    name = _read(str(record["detector"]))
+    if sum(group[0]["detector"] == record["detector"] for group in groups.values()) == 1:
         return name
-    defaults = _defaults(name)
+    defaults = _defaults(record["detector"])
     changed = {
         key: value for key, value in record["parameters"].items() if key not in defaults or defaults[key] != value
     }
@@ -261,11 +287,17 @@ def _paper_rows(suite: str, dataset: str, variant: Variant | None, columns: Mapp
     rows: list[ResultRow] = []
     shown: set[tuple[str, float]] = set()
     for published in published_for(suite, dataset, variant.name) if variant else ():
-        fresh = {n: v for n, v in published["values"].items() if n in columns and (n, v) not in shown}
+        named = {_named(name, columns): value for name, value in published["values"].items()}
+        fresh = {n: v for n, v in named.items() if n in columns and (n, v) not in shown}
         if fresh:
             shown.update(fresh.items())
             rows.append(_paper_row(published, fresh))
     return rows
+
+
+def _named(name: str, columns: Mapping[str, str]) -> str:
+    """Return the column that a published value stands in."""
+    return name if name in columns else SEARCHED + name
 
 
 def _paper_row(published: PublishedRow, values: Mapping[str, float]) -> ResultRow:
@@ -281,7 +313,7 @@ def _cell(name: str, row: ResultRow, protocol: str, plus_minus: str = "±") -> s
     found = row.values.get(name)
     if found is None:
         return ""
-    scale, decimals = (100.0, 2) if protocol == "paper" and name not in PLAIN else (1.0, 3)
+    scale, decimals = (100.0, 2) if protocol in PERCENT and name not in PLAIN else (1.0, 3)
     if name in PLAIN:
         scale = 1e-6 if name == "peak_memory" else 1.0
         decimals = 0 if name in WHOLE or abs(found.mean) >= 1000 else 2

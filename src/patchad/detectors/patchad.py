@@ -20,16 +20,26 @@ from patchad.data.windows import Block, Fold, WindowStage, shrink_window
 from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.neural import NeuralDetector
+from patchad.detectors.presets import CODE, PAPER, preset
 from patchad.detectors.state import State
 from patchad.detectors.windowed import Scaling
 from patchad.errors import InputError, UnsupportedError
 from patchad.model.distances import DistanceName
 from patchad.model.loss import Objective, ObjectiveConfig, loss
-from patchad.model.net import LayersMode, NetConfig, PatchADNet, ViewPooling
+from patchad.model.net import (
+    COMPARED,
+    IntraView,
+    LayersMode,
+    MixerKind,
+    NetConfig,
+    PatchADNet,
+    Positions,
+    ViewPooling,
+)
 from patchad.model.relations import Relations
 from patchad.model.reliability import inject_faults
-from patchad.model.score import Fusion, ScoreKind, ScoreRule
-from patchad.model.training import Goal
+from patchad.model.score import READS, Fusion, ScoreKind, ScoreRule
+from patchad.model.training import Goal, TrainConfig
 from patchad.model.witnesses import WITNESSES, Training, Witness
 from patchad.model.witnesses.discrepancy import Discrepancy
 from patchad.model.witnesses.residual import Residual
@@ -57,24 +67,28 @@ class PatchAD(NeuralDetector):
     d_model, layers
         Width and depth of the net.
     layers_mode
-        `stacked`: each layer reads the one before; `parallel`: all read the embedding.
+        `stacked`: each layer reads the one before; `parallel`: all read the embedding; `compared`: and each layer's
+        views are compared on their own; `compared_relu`: all but the first read its ReLU.
     activation
         `gelu` or `relu`.
     view_pooling
-        `none`: views are compared channel by channel; `mean`: after averaging the channels.
+        `none`: views are compared channel by channel; `mean`: after averaging the channels; `softmax`: after
+        averaging the softmax of the channels.
     hop
         Rows between two windows when scoring: a row waits at most `hop - 1` rows for its score.
     fold
         `newest`: the first window that covers a row scores it; `mean`: all windows that cover it.
     objective
-        `agreement` pulls the views together; `adversarial` is the difference of the paper's equations.
+        `agreement` pulls the views together; `adversarial` is the difference of the paper's equations; `reversed` is
+        minus that.
     distance
         Between views: `kl`, `jsd`, `l2` or `wasserstein`.
     constraint
         Weight of the projected views in the loss, 0 to 1.
     score
         `fused`: discrepancy of the views, residual of the reconstruction and distances to the memory, of which the
-        two strongest count; `discrepancy` or `residual`: that alone.
+        two strongest count; `discrepancy` or `residual`: that alone; `softmax`: the softmax over the window of the
+        discrepancy; `error`: the squared error of the reconstruction.
     memory
         Approximate memory size in values; 0 disables it. Only the fused score uses it.
     scaling
@@ -126,7 +140,12 @@ class PatchAD(NeuralDetector):
     verbose
         Show a progress bar.
     share_channel_mixer, channel_mixer, mixrep_mixer, positional_embedding, projection
-        Parts of the net, to switch off for ablations.
+        Parts of the net, to switch off for ablations. `positional_embedding="cumulative"` adds positions once more for
+        every further scale.
+    mixer, instance_norm, intra_view, reconstruction, dropout, decay
+        What the paper's public code does otherwise: the form of the mixers, whether windows are normalised one by one,
+        whether the intra view embeds `phases` or `runs` of points, the weight of the reconstruction in the loss (0:
+        none is trained), dropout, and the factor of the learning rate after every epoch but the first. See `code`.
 
     Examples
     --------
@@ -168,8 +187,14 @@ class PatchAD(NeuralDetector):
     share_channel_mixer: bool = True
     channel_mixer: bool = True
     mixrep_mixer: bool = True
-    positional_embedding: bool = True
+    positional_embedding: Positions = True
     projection: bool = True
+    mixer: MixerKind = "residual"
+    instance_norm: bool = False
+    intra_view: IntraView = "phases"
+    reconstruction: float = 1.0
+    dropout: float = 0.0
+    decay: float = 1.0
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
@@ -177,33 +202,25 @@ class PatchAD(NeuralDetector):
 
         The paper does not state its training stride; it is 1 here. It trains on all of train, so nothing is held out.
         """
-        settings: dict[str, Any] = {
-            "window": 105,
-            "patch_sizes": (3, 5),
-            "d_model": 40,
-            "layers": 3,
-            "view_pooling": "mean",
-            "constraint": 0.2,
-            "learning_rate": 1e-4,
-            "batch_size": 128,
-            "epochs": 3,
-            "max_steps": None,
-            "stride": 1,
-            "calibration": 0.0,
-            "contamination": 0.0,
-            "objective": "adversarial",
-            "score": "discrepancy",
-            "memory": 0,
-            "scaling": "zscore",
-            "adapt": 0,
-            "fold": "newest",
-            "smoothing": 1,
-            "hop": 105,
-            "threshold": "ratio:1",
-        }
-        if "window" in overrides:
-            settings["hop"] = overrides["window"]
-        return cls(**(settings | overrides))
+        return cls(**preset(PAPER, overrides))
+
+    @classmethod
+    def code(cls, trainer: Literal[1, 2] = 2, **overrides: Any) -> Self:
+        """Return the detector as the paper's public code computes it, at the sizes of the paper.
+
+        The code differs from the text in net, loss and score, and its two trainers from each other;
+        `patchad.detectors.presets` lists how.
+
+        Parameters
+        ----------
+        trainer
+            1: the first; 2: the second, which the code's main script runs.
+        overrides
+            Parameters to change.
+        """
+        if trainer not in CODE:
+            raise InputError(f"trainer={trainer!r} is unknown; the code has the trainers 1 and 2")
+        return cls(**preset({**PAPER, **CODE[trainer]}, overrides))
 
     # -- fit -------------------------------------------------------------------------------------------------------
 
@@ -218,6 +235,8 @@ class PatchAD(NeuralDetector):
             raise InputError(f"memory={self.memory} is out of range; it must be 0 for none, or a number of values")
         if self.adapt < 0:
             raise InputError(f"adapt={self.adapt} is out of range; it must be 0 for never, or a number of rows")
+        if self.reconstruction == 0 and READS.get(self.score) == "residual":
+            raise InputError(f"score={self.score!r} needs a reconstruction, and reconstruction=0 trains none")
 
     def _plan(self, lengths: Sequence[int]) -> float:
         self._net_config(self.window, tuple(self.patch_sizes))  # parameters that can never fit are refused here
@@ -244,16 +263,32 @@ class PatchAD(NeuralDetector):
             mixrep_mixer=self.mixrep_mixer,
             positional_embedding=self.positional_embedding,
             projection=self.projection,
+            mixer=self.mixer,
+            instance_norm=self.instance_norm,
+            intra_view=self.intra_view,
+            reconstruction=self.reconstruction > 0,
+            dropout=self.dropout,
         )
 
     def _build(self, channels: int) -> PatchADNet:  # noqa: ARG002 - the configuration has them
         return PatchADNet(self._net_config(self.window_, self.patch_sizes_))
 
     def _goals(self, net: nn.Module) -> list[Goal]:
-        self._objective = ObjectiveConfig(objective=self.objective, distance=self.distance, constraint=self.constraint)
+        self._objective = ObjectiveConfig(
+            objective=self.objective,
+            distance=self.distance,
+            constraint=self.constraint,
+            reconstruction=self.reconstruction,
+            averaged=self.layers_mode in COMPARED,
+        )
         config = self._net_config(self.window_, self.patch_sizes_)
-        micro_batch = micro_batch_size(self.batch_size, config.values)
-        return [Goal(list(net.parameters()), self._loss, micro_batch=micro_batch, capturable=True)]
+        # Dropout draws random numbers, which neither a captured graph nor batches in parallel may do.
+        micro_batch = None if self.dropout else micro_batch_size(self.batch_size, config.values)
+        capturable = not self.dropout and self.decay == 1
+        return [Goal(list(net.parameters()), self._loss, micro_batch=micro_batch, capturable=capturable)]
+
+    def _budget(self) -> TrainConfig:
+        return replace(super()._budget(), decay=self.decay)
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._objective)
@@ -270,7 +305,8 @@ class PatchAD(NeuralDetector):
             memory=self.memory if self.score == "fused" else 0,
             seed=self._seed(),
         )
-        found = [kind.fit(training) for kind in WITNESSES.values()]
+        trained = [kind for kind in WITNESSES.values() if self.reconstruction or not kind.from_reconstruction]
+        found = [kind.fit(training) for kind in trained]
         calibration = held_out or [values for values in known if len(values) >= self.window_]
         self.rule_ = self._calibrated([one for one in found if one is not None], calibration)
         self.backend_: Backend = self._torch_backend(self.rule_.witnesses)
@@ -373,9 +409,10 @@ class PatchAD(NeuralDetector):
 
     def _score_block(self, block: Block, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         windows = self.backend_.cut(self.scaler_(block.rows), block.starts)
-        evidence = self.backend_.observe(windows, steps, self.rule_.needed(explain=explain))
-        columns = self.rule_.columns(evidence).cpu().numpy()
-        return columns, self.rule_.attribution(evidence) if explain else None
+        observed = self.window_ if self.rule_.whole else steps
+        evidence = self.backend_.observe(windows, observed, self.rule_.needed(explain=explain))
+        columns = self.rule_.columns(evidence).cpu().numpy()[:, -steps:]
+        return columns, self.rule_.attribution(evidence)[:, -steps:] if explain else None
 
     def _expected_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         """Reconstruct these rows: the mean over all windows that cover them; 99 % of held-out errors are within reach.
@@ -384,7 +421,7 @@ class PatchAD(NeuralDetector):
         window, and a row lies at every `hop`-th position only: drawn so, the curves would repeat every `hop` rows.
         """
         window, channels = self.window_, len(self.channels_)
-        if len(series) < window:
+        if len(series) < window or not self.reconstruction:
             return None
         start = max(min(rows.start - window + 1, len(series) - window), 0)
         values = series.values[start : max(rows.stop + window - 1, start + window)]

@@ -18,7 +18,14 @@ from patchad.model.relations import Relations
 from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
 
-ScoreKind = Literal["discrepancy", "residual", "fused"]
+ScoreKind = Literal["discrepancy", "residual", "fused", "softmax", "error"]
+READS: dict[ScoreKind, str] = {
+    "discrepancy": "discrepancy",
+    "residual": "residual",
+    "softmax": "discrepancy",
+    "error": "residual",
+}
+"""The witness that a score of one witness reads."""
 
 RELATION_WEIGHT = 0.2
 """Weight of a broken relation in the attribution: the faulty channel stays first, its partners precede the noise."""
@@ -39,7 +46,8 @@ class ScoreRule:
     """How the witnesses become one score.
 
     `fused` takes the mean of the two strongest columns; `discrepancy` and `residual` take that witness alone. Both are
-    always fitted, because attribution uses them.
+    always fitted, because attribution uses them. `softmax` is the softmax over the window of the discrepancy, `error`
+    the squared error of the reconstruction, as the paper's public code has them.
     """
 
     kind: ScoreKind
@@ -65,19 +73,27 @@ class ScoreRule:
         """Learn how much each column counts from folded held-out rows with faults in them."""
         return replace(self, weights=column_weights(folded.scores, faulty))
 
+    @property
+    def whole(self) -> bool:
+        """Whether a step's score depends on all steps of its window, so that all have to be observed."""
+        return self.kind == "softmax"
+
     def needed(self, *, explain: bool) -> tuple[str, ...]:
         """Return the witnesses that have to be observed: those of the score, and those of the attribution."""
         names = [witness.name for witness in self.witnesses]
         if self.kind == "fused":
             return tuple(names)
-        return tuple(name for name in names if name == self.kind or (explain and name == "residual"))
+        return tuple(name for name in names if name == READS[self.kind] or (explain and name == "residual"))
 
     def columns(self, evidence: Evidence) -> Tensor:
         """Return how strange points are, `(window, step, column)`, on the device of the evidence."""
         if self.kind == "fused":
             return torch.cat([one.columns(evidence.observed[one.name]) for one in self.witnesses], -1)
-        alone = next(one for one in self.witnesses if one.name == self.kind)
-        return alone.alone(evidence.observed[alone.name])
+        name = READS[self.kind]
+        if self.kind == "error":
+            return evidence.observed[name].double().square().mean(-1, keepdim=True)
+        alone = next(one for one in self.witnesses if one.name == name).alone(evidence.observed[name])
+        return alone.softmax(1) if self.kind == "softmax" else alone
 
     def attribution(self, evidence: Evidence) -> FloatArray:
         """Return how far each channel is out of its ordinary, `(window, step, channel)`, broken relations included."""

@@ -55,26 +55,33 @@ class TrainConfig:
     """Of AdamW, which without it is Adam."""
     last_rate: float = 1.0
     """Share of the learning rate that is left at the end, reached along half a cosine."""
+    decay: float = 1.0
+    """Factor of the learning rate after every epoch but the first."""
 
-    def rate_at(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step, counted from 1.
+    def rate_at(self, step: int, steps: int, per_epoch: int = 1) -> float:
+        """Return the learning rate of a step, counted from 1, of `steps`, `per_epoch` of them in an epoch.
 
         Examples
         --------
         >>> falling = TrainConfig(max_steps=10, epochs=None, batch_size=8, learning_rate=1.0, last_rate=0.5)
         >>> [falling.rate_at(step, 10) for step in (0, 5, 10)]
         [1.0, 0.75, 0.5]
+        >>> halved = TrainConfig(max_steps=None, epochs=3, batch_size=8, learning_rate=1.0, decay=0.5)
+        >>> [halved.rate_at(step, 6, per_epoch=2) for step in (1, 4, 5)]
+        [1.0, 1.0, 0.5]
         """
         share = self.last_rate + (1 - self.last_rate) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        return self.learning_rate * share
+        return self.learning_rate * share * float(self.decay ** max((step - 1) // per_epoch - 1, 0))
 
     def __post_init__(self) -> None:
         if self.max_steps is None and self.epochs is None:
             raise InputError("max_steps and epochs are both None; training needs an end, so set one of them")
-        for name in ("max_steps", "epochs", "batch_size", "learning_rate"):
+        for name in ("max_steps", "epochs", "batch_size", "learning_rate", "decay"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InputError(f"{name}={value} is too small; it must be above 0")
+        if self.decay != 1 and self.epochs is None:
+            raise InputError(f"decay={self.decay} counts epochs, and epochs is None; set it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +166,8 @@ def train(
     progress = Progress(0, steps, 0.0, math.nan, 0.0)
     began, recent, since = time.monotonic(), torch.zeros((), device=device), 0
     for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
-        if config.last_rate < 1:  # for goals that are not captured: a graph would keep the rate that it saw first
-            _set_rate(optimizers, config.rate_at(step, steps))
+        if config.last_rate < 1 or config.decay != 1:  # a goal that is captured would keep the rate that it saw first
+            _set_rate(optimizers, config.rate_at(step, steps, math.ceil(len(windows) / config.batch_size)))
         recent += train_step(draw(chosen))
         since += 1
         check = step % CHECK_EVERY == 0 or step == steps
