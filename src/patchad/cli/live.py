@@ -59,7 +59,13 @@ def watch(
         typer.Option("--from", metavar="SOURCE", help="- (stdin) or file:PATH[?follow=0]; may be repeated."),
     ] = None,
     sinks: Annotated[
-        list[str] | None, typer.Option("--to", metavar="SINK", help="- (stdout) or file:PATH; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--to",
+            metavar="SINK",
+            help="- (stdout), file:PATH, http(s)://... (webhook), alertmanager+http://HOST:PORT or apprise:URL; may be "
+            "repeated.",
+        ),
     ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the state in this file, and go on from it.")
@@ -73,10 +79,11 @@ def watch(
     """
     from patchad.data.files import check_outputs
     from patchad.detectors.registry import load
+    from patchad.live.outlet import dead_letters
     from patchad.live.sinks.registry import make_sink
     from patchad.live.sources.registry import make_source
     from patchad.live.store import Store
-    from patchad.live.watch import Watch, dead_letters
+    from patchad.live.watch import Watch
 
     logging.getLogger().setLevel(log_level.upper())
     stop = Stop()

@@ -143,12 +143,16 @@ class Store(Records):
         )
         return [StoredLine(*one) for one in found]
 
-    def confirm(self, delivered: Mapping[str, tuple[int, int]]) -> None:
-        """Store the last line that sinks have got, and their marks; remove the lines that nobody waits for."""
-        if not delivered:
+    def confirm(self, delivered: Mapping[str, tuple[int, int]], facts: Mapping[str, str] | None = None) -> None:
+        """Store the last line that sinks have got, and their marks; remove the lines that nobody waits for.
+
+        `facts` are stored with it, for `meta`.
+        """
+        if not delivered and not facts:
             return
         with self._transaction():
             self._confirm(delivered)
+            self._note(facts or {})
 
     def give_up(self, sink: str, number: int, letter: str) -> None:
         """Pass over a line that a sink will not take; `letter` is for the file of dead letters."""
@@ -180,8 +184,7 @@ class Store(Records):
     def note(self, **facts: str) -> None:
         """Store facts about the state, for `meta`."""
         with self._transaction():
-            for name, value in facts.items():
-                self._run("INSERT OR REPLACE INTO meta VALUES (?, ?)", name, value)
+            self._note(facts)
 
     def remark(self, key: Any, event: str, kind: str, *, author: str = "", text: str = "") -> None:
         """Store what somebody said of an event."""
@@ -200,6 +203,10 @@ class Store(Records):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _note(self, facts: Mapping[str, str]) -> None:
+        for name, value in facts.items():
+            self._run("INSERT OR REPLACE INTO meta VALUES (?, ?)", name, value)
+
     def _put_event(self, fields: Mapping[str, Any]) -> None:
         """Store the newest word on an event; where rows have no times, it begins when it is first heard of."""
         now = clock.time()
@@ -210,6 +217,11 @@ class Store(Records):
             "since = CASE WHEN ? THEN excluded.since ELSE since END, until = excluded.until, fields = excluded.fields",
             *(json.dumps(fields["key"]), fields["id"], fields["state"], since, until, json.dumps(dict(fields)), timed),
         )
+        before = fields.get("suspected_id")
+        if before not in (None, fields["id"]):  # what was suspected has become this one
+            key = json.dumps(fields["key"])
+            self._run("DELETE FROM events WHERE key = ? AND id = ?", key, before)
+            self._run("UPDATE remarks SET event = ? WHERE key = ? AND event = ?", fields["id"], key, before)
 
     def _confirm(self, delivered: Mapping[str, tuple[int, int]]) -> None:
         for sink, (number, mark) in delivered.items():

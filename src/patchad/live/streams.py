@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,9 @@ from patchad.live.history import Rows, axis
 from patchad.live.output import event_fields, verdict_line
 from patchad.live.records import StoredStream
 from patchad.live.rows import Columns, Key, Row
+from patchad.live.silence import SILENCE, Pace
 from patchad.live.store import Line, Step
+from patchad.results.detection import Event, time_text
 from patchad.streaming.pool import StreamPool
 from patchad.streaming.rows import read_times
 from patchad.streaming.verdict import Verdict
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 SAID = ("score", "level", "alarm")
 """What is stored of a verdict."""
+SEVERITY = 50.0
+"""Of a silence, which no score tells the height of."""
 
 
 @dataclass(slots=True)
@@ -37,6 +42,9 @@ class _Stream:
     """Time of the newest row, as the stream took it."""
     stored: Any = None
     """Time of the newest row that was stored before this run; None once a newer one came."""
+    pace: Pace = field(default_factory=Pace)
+    silent: dict[str, Any] | None = None
+    """The event of its silence, while that lasts."""
 
 
 @dataclass(slots=True)
@@ -78,9 +86,12 @@ class LiveStreams:
     ----------
     detector
         Fitted.
+    silence
+        Steps between rows after which a stream is silent; 0: never.
     """
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, detector: Detector, silence: float = SILENCE) -> None:
+        self.silence = silence
         self.columns = Columns(
             detector.columns_ or detector.channels_, detector.named_, frozenset(detector.switches_.columns)
         )
@@ -98,7 +109,8 @@ class LiveStreams:
         for one in stored:
             self._pool.restore_stream(one.key, one.snapshot)
             newest = _moment_of(one.newest)
-            self._streams[one.key] = _Stream(deque(one.waiting), newest, newest)
+            stream = self._streams[one.key] = _Stream(deque(one.waiting), newest, newest)
+            stream.silent = one.extra.get("silent")
 
     def count(self, key: Key) -> int:
         """Return how many rows a stream has taken; 0 where there is none."""
@@ -123,6 +135,7 @@ class LiveStreams:
                 continue
             stream = self._streams.setdefault(key, _Stream())
             self._keep(key, own, batch)
+            self._hear(key, own, batch)
             stream.newest = own[-1].moment if own else stream.newest
             told[key] = found[key]
             self._tell(key, found[key], batch)
@@ -136,6 +149,13 @@ class LiveStreams:
             self._tell(key, verdicts, batch)
             count += len(verdicts)
         return count
+
+    def listen(self, batch: Batch) -> None:
+        """Open an event for each stream that has fallen silent."""
+        for key, stream in self._streams.items():
+            if stream.silent is None and stream.pace.is_silent():
+                stream.silent = silence_fields(key, self.count(key), stream.newest)
+                self._tell_event(key, stream.silent, batch)
 
     def came_before(self, row: Row) -> bool:
         """Return whether a row was stored before this run: a source without positions may give it again."""
@@ -153,7 +173,8 @@ class LiveStreams:
         stream = self._streams[key]
         newest = None if stream.newest is None else _comparable(stream.newest)
         text = newest if newest is None or isinstance(newest, float) else str(newest)
-        return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text, {})
+        extra = {} if stream.silent is None else {"silent": stream.silent}
+        return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text, extra)
 
     def step(self, batch: Batch, positions: Mapping[str, Any]) -> Step:
         """Return what has to be stored of a batch, with the positions of sources after it."""
@@ -174,6 +195,23 @@ class LiveStreams:
             kept.add(row.time, at, row.values)
             self._streams[key].waiting.append((row.time, at))
 
+    def _hear(self, key: Key, rows: Sequence[Row], batch: Batch) -> None:
+        """Note that rows came, which ends a silence."""
+        stream = self._streams[key]
+        stream.pace.factor = self.silence
+        for row in rows:
+            if row.moment is not None and not isinstance(row.moment, int | float):
+                stream.pace.hear(axis(row.moment), silent=stream.silent is not None)
+        if stream.silent is not None and rows:
+            over = stream.silent | {"state": "closed", "stop_time": time_text(_stamp(rows[0].moment))}
+            stream.silent = None
+            self._tell_event(key, over, batch)
+
+    def _tell_event(self, key: Key, fields: dict[str, Any], batch: Batch) -> None:
+        batch.touched[key] = None
+        batch.events.append(fields)
+        batch.lines.append(Line("event", json.dumps(fields)))
+
     def _tell(self, key: Key, verdicts: Sequence[Verdict], batch: Batch) -> None:
         waiting = self._streams[key].waiting
         batch.touched[key] = None
@@ -183,9 +221,22 @@ class LiveStreams:
             batch.verdicts.setdefault(key, _Kept(verdict.index)).add(time, at, said)
             batch.lines.append(Line("verdict", verdict_line(key, time, verdict)))
         for event in self._pool.changes(key):
-            fields = event_fields(key, event)
-            batch.events.append(fields)
-            batch.lines.append(Line("event", json.dumps(fields)))
+            self._tell_event(key, event_fields(key, event), batch)
+
+
+def silence_fields(key: Key, count: int, newest: Any) -> dict[str, Any]:
+    """Return the event of a stream that is silent since its newest row, which is the event's only one."""
+    name = hashlib.sha256(json.dumps([key, "silence", count]).encode()).hexdigest()[:16]
+    time = _stamp(newest)
+    event = Event(count - 1, count, count - 1, 0.0, SEVERITY, (), time, time, kind="missing", id=name, state="open")
+    return event_fields(key, event)
+
+
+def _stamp(moment: Any) -> Any:
+    """Return a time as an event has it."""
+    import pandas as pd
+
+    return moment if moment is None or isinstance(moment, int | float) else pd.Timestamp(moment)
 
 
 def _moments(rows: Sequence[Row]) -> list[Any]:

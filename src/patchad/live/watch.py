@@ -7,15 +7,14 @@ import logging
 import time as clock
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchad.data.names import visible
-from patchad.errors import InputError
-from patchad.live.address import Address
+from patchad.errors import InputError, listed
+from patchad.live.outlet import Outlet
 from patchad.live.rows import HeaderError, Key, Row, RowReader
-from patchad.live.sinks.base import Sink
-from patchad.live.sinks.file import FileSink
+from patchad.live.silence import SILENCE
+from patchad.live.sinks.base import RemoteSink, Sink
 from patchad.live.sources.base import Source
 from patchad.live.store import Line, Step, Store
 from patchad.live.streams import Batch, LiveStreams
@@ -27,8 +26,20 @@ logger = logging.getLogger(__name__)
 
 IDLE = 0.02
 """Seconds to wait when no source has anything."""
+LISTEN = 0.5
+"""Seconds between looks whether a stream has fallen silent."""
 SHOWN = 200
 """Characters of a refused row that a message shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How streams are treated."""
+
+    keys: tuple[str | int, ...] | None = None
+    """The only streams that there are; None: a key's stream begins with its first row."""
+    silence: float = SILENCE
+    """Steps between rows after which a stream is silent, which is an event; 0: never."""
 
 
 @dataclass(slots=True)
@@ -53,14 +64,26 @@ class Watch:
         Where rows come from and lines go to; `Watch` opens and closes them.
     store
         Keeps the state.
+    settings
+        How streams are treated.
     """
 
-    def __init__(self, detector: Detector, sources: Sequence[Source], sinks: Sequence[Sink], store: Store) -> None:
+    def __init__(
+        self,
+        detector: Detector,
+        sources: Sequence[Source],
+        sinks: Sequence[Sink | RemoteSink],
+        store: Store,
+        settings: Settings | None = None,
+    ) -> None:
         self.counts = Counts()
+        self._settings = Settings() if settings is None else settings
         self._sources, self._store = sources, store
-        self._sinks = sorted(sinks, key=lambda sink: sink.path is None)  # what can be taken back is written first
-        self._dead = None if store.path is None else FileSink(dead_letters(store.path), ("dead",))
-        self._streams = LiveStreams(detector)
+        self._outlet = Outlet(store, sinks)
+        self._streams = LiveStreams(detector, self._settings.silence)
+        self._stopping: Callable[[], bool] = lambda: False
+        self._listened = clock.monotonic()
+        self._opened: list[Source] = []
         self._readers: dict[str, RowReader] = {}
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> Counts:
@@ -69,31 +92,29 @@ class Watch:
         At the end of the input every stream is flushed. When stopped, streams are flushed only if their state is not
         stored.
         """
-        self._open()
+        self._stopping = stopping
         try:
-            self._deliver()
-            while not stopping():
+            self._open()
+            while not (stopped := stopping()):
                 came = [(source, lines) for source in self._sources if (lines := source.poll())]
                 for source, lines in came:
                     self._take(source, lines)
                 if all(source.ended for source in self._sources):
                     self._flush()
-                    return self.counts
+                    break
                 if not came:
+                    self._listen()
                     clock.sleep(IDLE)
-            if not self._store.durable:
+            if stopped and not self._store.durable:
                 self._flush()
+            self._outlet.finish(None if stopped else stopping)
         finally:
-            for source in self._sources:
+            for source in self._opened:
                 source.close()
-            for sink in self._all_sinks():
-                sink.close()
+            self._outlet.close()
         return self.counts
 
     # -- inside --------------------------------------------------------------------------------------------------------
-
-    def _all_sinks(self) -> list[Sink]:
-        return self._sinks if self._dead is None else [self._dead, *self._sinks]
 
     def _open(self) -> None:
         self._streams.restore(self._store.streams())
@@ -101,11 +122,11 @@ class Watch:
         for source in self._sources:
             position = self._store.position(source.name)
             source.open(None if position is None else position["source"])
+            self._opened.append(source)
             fresh = position is None or not source.resumed
             reader = RowReader(columns) if fresh else RowReader.restore(columns, position["reader"])
             self._readers[source.name] = reader
-        marks = {sink.name: sink.open(self._store.mark(sink.name)) for sink in self._all_sinks()}
-        self._store.register({sink.name: (marks[sink.name], sink.kinds) for sink in self._all_sinks()})
+        self._outlet.open()
 
     def _take(self, source: Source, lines: Iterable[bytes]) -> None:
         """Judge the rows of these lines, store what came of them, and write it."""
@@ -115,6 +136,8 @@ class Watch:
         for line in lines:
             try:
                 row = reader.read(line)
+                if row is not None:
+                    self._check_key(row)
                 if row is not None and not self._came_before(row, source):
                     rows.setdefault(row.key, []).append((row, line))
             except HeaderError as error:
@@ -153,18 +176,23 @@ class Watch:
 
     def _commit(self, batch: Batch, positions: dict[str, Any]) -> None:
         """Store the batch, then write its lines."""
-        self._store.commit(self._streams.step(batch, positions) if self._store.durable else Step(lines=batch.lines))
-        self._deliver()
+        step = self._streams.step(batch, positions) if self._store.durable else Step(lines=batch.lines)
+        self._outlet.commit(step, self._stopping)
+        self._outlet.deliver()
 
-    def _deliver(self) -> None:
-        """Write the lines that are stored and not yet written, and store that they were."""
-        for sink in self._all_sinks():
-            while lines := self._store.undelivered(sink.name):
-                mark = sink.write([line.text for line in lines])
-                self._store.confirm({sink.name: (lines[-1].number, mark)})
+    def _listen(self) -> None:
+        """Tell of streams that have fallen silent, and write lines that had to wait."""
+        now = clock.monotonic()
+        if now - self._listened >= LISTEN:
+            self._listened = now
+            batch = Batch()
+            self._streams.listen(batch)
+            if batch.touched:
+                self._commit(batch, {})
+            else:
+                self._outlet.deliver()
 
-
-def dead_letters(state: Path) -> Address:
-    """Return where refused rows are kept, beside a state."""
-    path = f"{state}.dead"
-    return Address(f"file:{path}", "file", path)
+    def _check_key(self, row: Row) -> None:
+        keys = self._settings.keys
+        if keys is not None and row.key not in keys:
+            raise InputError(f"the key is {row.key!r}, and the configuration names {listed(keys)} only; add it there")
