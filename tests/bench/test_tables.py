@@ -90,10 +90,8 @@ def test_a_method_of_the_paper_stands_beside_ours_of_the_same_name() -> None:
         assert labels[labels.index(name) - 1] == above
 
 
-def test_methods_of_the_paper_that_are_not_shown_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper, "ABSENT", {"d3r": "its weights are not public"})
+def test_methods_of_the_paper_that_are_not_shown_are_named_with_the_reason() -> None:
     notes = paper.not_reproduced("paper-classic", "MSL", {"lof"}, {"patchad", "lof", "pca"})
-    assert "Not implemented: D3R; its weights are not public." in notes
     assert "Not implemented: USAD; there is no detector usad." in notes
     assert not any("LOF" in note for note in notes)
     assert notes[-1] == "Not in these records: pca, patchad-paper; `--detectors all` runs them."

@@ -12,6 +12,7 @@ from patchad.thresholds import (
     SPOT,
     Fixed,
     Mad,
+    PlainSPOT,
     Promise,
     Quantile,
     Ratio,
@@ -172,7 +173,9 @@ def test_each_rule_takes_the_settings_that_are_its_own():
 
 
 @settings(max_examples=50)
-@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=80), st.sampled_from(["auto", "spot", "dspot"]))
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=80), st.sampled_from(["auto", "spot", "dspot", "spot_plain"])
+)
 def test_a_level_is_finite_for_any_scores(scores, name):
     threshold = make_threshold(name, risk=1e-4, false_alarms=1.0, gap=10).fit(np.array(scores))
     assert np.isfinite(threshold.level)
@@ -224,6 +227,27 @@ def test_spot_learns_from_peaks_but_not_from_alarms():
     assert threshold.level > before
 
 
+def test_plain_spot_is_the_published_one():
+    """Step by step as in Siffer et al., algorithms 1 and 2: every excess is a peak, alarms are not learned."""
+    rng = np.random.default_rng(5)
+    calibration, scores = rng.exponential(size=1000), rng.exponential(size=300)
+    scores[100] = 50.0
+    start = np.sort(calibration)[-21]
+    peaks, seen, levels = list(calibration[calibration > start] - start), 1000, []
+    for score in scores:
+        shape, scale = fit_pareto(np.array(peaks))
+        levels.append(start + scale / shape * ((1e-3 * seen / len(peaks)) ** -shape - 1))
+        if score > levels[-1]:
+            continue
+        seen += 1
+        if score > start:
+            peaks.append(score - start)
+    found = PlainSPOT(risk=1e-3).fit(calibration).levels(scores)
+    np.testing.assert_allclose(found, levels, rtol=1e-9)
+    assert scores[100] > found[100] == pytest.approx(found[101])
+    assert found.mean() < SPOT(risk=1e-3).fit(calibration).levels(scores).mean()
+
+
 def test_dspot_follows_a_drift_and_still_sees_a_spike_that_spot_has_learned_to_accept():
     rng = np.random.default_rng(3)
     calibration = rng.standard_normal(2000)
@@ -235,7 +259,7 @@ def test_dspot_follows_a_drift_and_still_sees_a_spike_that_spot_has_learned_to_a
     assert drifting[2900] < spot[2900]
 
 
-@pytest.mark.parametrize("name", ["auto", "spot", "dspot"])
+@pytest.mark.parametrize("name", ["auto", "spot", "dspot", "spot_plain"])
 def test_constant_scores_alarm_on_nothing_but_more(name):
     scores = np.full(100, 2.0)
     level = make_threshold(name).fit(scores).levels(scores)
@@ -243,7 +267,9 @@ def test_constant_scores_alarm_on_nothing_but_more(name):
     assert not (scores > level).any()
 
 
-@pytest.mark.parametrize("name", ["auto", "spot", "dspot", "quantile:0.99", "sigma:3", "mad:5", "ratio:1", 2.5, "2.5"])
+@pytest.mark.parametrize(
+    "name", ["auto", "spot", "dspot", "spot_plain", "quantile:0.99", "sigma:3", "mad:5", "ratio:1", 2.5, "2.5"]
+)
 def test_names_make_thresholds_and_descriptions_make_them_again(name):
     threshold = make_threshold(name, risk=1e-3)
     assert from_description(describe(threshold)) == threshold

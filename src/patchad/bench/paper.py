@@ -11,15 +11,10 @@ from typing import Any
 PublishedRow = Mapping[str, Any]
 """A row of a table of the paper for one dataset, as in `paper_results.json`."""
 
-ABSENT: Mapping[str, str] = {
-    "adamembls": "neither its paper nor its code was available, and a guess would not be a comparison",
-}
-"""Why a method of the paper, by the name it would have in the registry, is not implemented."""
-
-
 READINGS: Mapping[str, str] = {
     "u_time": "the paper does not say how a supervised segmentation net is used without labels",
     "itad": "written from its abstract and from descriptions by others",
+    "adamembls": "written from public descriptions, and all sizes are guesses",
 }
 """Detectors that are our reading of a method that the paper names, and why."""
 
@@ -66,7 +61,7 @@ def not_reproduced(suite: str, dataset: str, shown: Collection[str], known: Coll
     for row in lacking.values():
         name = row["detector"]
         if name not in known:
-            notes.append(f"Not implemented: {row['method']}; {ABSENT.get(name, f'there is no detector {name}')}.")
+            notes.append(f"Not implemented: {row['method']}; there is no detector {name}.")
     left = [variant for variant, row in lacking.items() if row["detector"] in known]
     if left:
         notes.append(f"Not in these records: {', '.join(left)}; `--detectors all` runs them.")

@@ -80,6 +80,7 @@ ABLATIONS = (
     _paper("wo_pos_emb", positional_embedding=False),
     _paper("wo_constraint", constraint=0.0),
     _paper("spot", threshold="spot"),
+    _paper("spot_plain", threshold="spot_plain"),
 )
 DISTANCES = tuple(_paper(f"distance={name}", distance=name) for name in ("l2", "wasserstein", "jsd"))
 PATCH_SETS = (
@@ -198,7 +199,7 @@ _SUITES = (
     _comparison("paper-ucr", "the UCR comparison, series by series", ("UCR",)),
     _like_paper(
         "paper-ablation",
-        "the net without one of five modules, and with the SPOT threshold",
+        "the net without one of five modules, and with the SPOT threshold, ours and as published",
         ("MSL", "SMAP", "WADI", "PSM"),
         (PAPER, *ABLATIONS, DEFAULT, RANDOM),
     ),

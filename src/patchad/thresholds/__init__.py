@@ -2,7 +2,7 @@
 
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.fixed import Fixed, Mad, Quantile, Ratio, Sigma
-from patchad.thresholds.pot import DSPOT, SPOT
+from patchad.thresholds.pot import DSPOT, SPOT, PlainSPOT
 from patchad.thresholds.promise import Promise
 from patchad.thresholds.registry import NAMED, describe, from_description, make_threshold, usage
 
@@ -12,6 +12,7 @@ __all__ = [
     "SPOT",
     "Fixed",
     "Mad",
+    "PlainSPOT",
     "Promise",
     "Quantile",
     "Ratio",

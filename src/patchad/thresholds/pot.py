@@ -19,7 +19,7 @@ from patchad.thresholds.pareto import cluster_maxima, fit_pareto
 MIN_PEAKS = 5
 """Peaks below which the shape of the tail is not fitted but taken as exponential."""
 MAX_SHAPE = 0.5
-"""Heaviest tail: beyond it a few high peaks of train would put the level out of reach."""
+"""Heaviest tail of ours: beyond it a few high peaks of train would put the level out of reach."""
 
 
 @dataclass
@@ -40,6 +40,8 @@ class PeaksOverThreshold(Threshold):
     """Rows under the start of the tail that end a rise."""
     margin: float = 1.5
     """How much farther from the median of the scores than fitted the level is put."""
+    heaviest: float | None = MAX_SHAPE
+    """Largest shape of the tail; None: as fitted."""
 
     def __post_init__(self) -> None:
         require(
@@ -66,7 +68,8 @@ class PeaksOverThreshold(Threshold):
         self.shape, self.scale = (
             fit_pareto(peaks) if len(peaks) >= MIN_PEAKS else (0.0, max(float(np.mean(peaks)), 1e-150))
         )
-        self.shape = min(self.shape, MAX_SHAPE)
+        if self.heaviest is not None:
+            self.shape = min(self.shape, self.heaviest)
 
     def _level(self) -> float:
         return self.middle + self.margin * (self._fitted_level() - self.middle)
@@ -84,8 +87,8 @@ class PeaksOverThreshold(Threshold):
 class SPOT(PeaksOverThreshold):
     """Peaks over threshold that goes on learning: scores in the tail but under the level refine the fit."""
 
-    max_peaks: int = 1000
-    """Newest peaks that are stored."""
+    max_peaks: int | None = 1000
+    """Newest peaks that are stored; None: all."""
 
     def _keep(self, peaks: FloatArray, seen: int, over: int) -> None:
         super()._keep(peaks, seen, over)
@@ -110,6 +113,28 @@ class SPOT(PeaksOverThreshold):
             self._fit_tail(np.array(self._recent))
         self.level = self._level()
         return level
+
+
+@dataclass
+class PlainSPOT(SPOT):
+    """SPOT as Siffer et al. have it: every score over the 98 % quantile is a peak, and the fitted level is the level.
+
+    No declustering, no bound on the shape, no margin; all peaks are kept. Only shapes under -1/2, where the likelihood
+    has no maximum, are left out. For comparisons: on scores that rise and fall in runs its level is too low.
+
+    Examples
+    --------
+    >>> scores = np.random.default_rng(0).exponential(size=20_000)
+    >>> bool(abs(PlainSPOT(risk=1e-4).fit(scores).level - np.log(1e4)) < 1.5)
+    True
+    """
+
+    tail: float = 0.02
+    fewest: int = 10
+    apart: int = 0
+    margin: float = 1.0
+    heaviest: float | None = None
+    max_peaks: int | None = None
 
 
 @dataclass

@@ -13,13 +13,14 @@ from patchad.data.parameters import fits, parameter_types
 from patchad.errors import InputError, UnsupportedError
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.fixed import Fixed, Mad, Quantile, Ratio, Sigma
-from patchad.thresholds.pot import DSPOT, SPOT
+from patchad.thresholds.pot import DSPOT, SPOT, PlainSPOT
 from patchad.thresholds.promise import Promise
 
 NAMED: Mapping[str, type[Threshold]] = {
     "auto": Promise,
     "spot": SPOT,
     "dspot": DSPOT,
+    "spot_plain": PlainSPOT,
     "quantile": Quantile,
     "sigma": Sigma,
     "mad": Mad,
@@ -72,7 +73,7 @@ def usage() -> str:
     Examples
     --------
     >>> usage()
-    'auto, spot, dspot, quantile:q, sigma:k, mad:k, ratio:r or a number'
+    'auto, spot, dspot, spot_plain, quantile:q, sigma:k, mad:k, ratio:r or a number'
     """
     names = [":".join([name, *_arguments(kind)]) for name, kind in NAMED.items() if kind is not Fixed]
     return f"{', '.join(names)} or a number"

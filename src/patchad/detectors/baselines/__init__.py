@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchad.detectors.base import Detector
+from patchad.detectors.baselines.adamembls import AdaMemBLS
 from patchad.detectors.baselines.adaptive import M2N2
 from patchad.detectors.baselines.adversarial import USAD, BeatGAN, TranAD
 from patchad.detectors.baselines.attention import AnomalyTransformer, DCdetector
@@ -66,6 +67,7 @@ BASELINES: Mapping[str, type[Detector]] = {
     "npsr_pt": NPSRPoint,
     "npsr_seq": NPSRSequence,
     "m2n2": M2N2,
+    "adamembls": AdaMemBLS,
     "bocpd": BOCPD,
     "u_time": UTime,
     "ts_cp2": TSCP2,
