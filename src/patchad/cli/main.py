@@ -21,6 +21,7 @@ from patchad import __version__
 from patchad.cli import accept as accept_cli
 from patchad.cli import bench as bench_cli
 from patchad.cli import data as data_cli
+from patchad.cli import fleet as fleet_cli
 from patchad.cli import live as live_cli
 from patchad.cli import mcp as mcp_cli
 from patchad.cli import scan as scan_cli
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_cli.app, name="bench")
 app.add_typer(data_cli.app, name="data")
+app.add_typer(fleet_cli.app, name="fleet")
 app.command()(accept_cli.accept)
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

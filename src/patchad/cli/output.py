@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchad.cli.console import notify, stoppable
-from patchad.data.names import visible
+from patchad.data.names import plain_cell, visible
 from patchad.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ HEADINGS = ("series", "start", "stop", "time", "until", "rows", "kind", "severit
 
 MOST_REFUSALS = 5
 """Inputs of which an error says what is wrong; the others are counted."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet runs as a formula."""
 
 
 def blamed(event: Event) -> str:
@@ -128,7 +126,7 @@ def scores_csv(found: Sequence[Chapter], labels: Sequence[FloatArray] = ()) -> b
     frames = [
         pd.DataFrame(
             {
-                "series": _plain_cell(one.name),
+                "series": plain_cell(one.name),
                 "row": range(len(one.detection.scores)),
                 "time": None if one.detection.index is None else one.detection.index,
                 "score": one.detection.scores,
@@ -159,8 +157,3 @@ def refusal(refused: Sequence[tuple[str, InputError]], done: int = 0) -> InputEr
     if len(refused) == 1:
         return InputError("; ".join(messages))
     return InputError(f"{len(refused)} inputs were refused: {' | '.join(messages)}")
-
-
-def _plain_cell(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would run as a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text

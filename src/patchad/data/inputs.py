@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from patchad.data.joining import join_tables
+from patchad.data.readers.delimited import read_delimited
 from patchad.data.readers.members import Members
 from patchad.data.readers.registry import FOLDER_KINDS, READERS, kind_of
 from patchad.data.reading import Reading
@@ -113,12 +114,13 @@ def read_table(path: Path, reading: Reading | None = None, *, only: Collection[s
     """
     reading = reading or Reading()
     try:
-        return replace(shape(_with_rows(read_container(path, reading.member)), reading, only), name=str(path))
+        return replace(shape(with_rows(read_container(path, reading.member)), reading, only), name=str(path))
     except InputError as error:
-        raise InputError(f"{path}: {_shortened(error)}") from None
+        raise InputError(f"{path}: {shortened(error)}") from None
 
 
-def _with_rows(container: Any) -> Any:
+def with_rows(container: Any) -> Any:
+    """Return a container; refuse one without rows."""
     if container.shape[:1] == (0,):
         raise InputError("there is no row of values; at least one row of numbers is needed")
     return container
@@ -132,7 +134,7 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
         for name in table.texts:
             table.without(name)  # which refuses text
     except InputError as error:
-        raise InputError(f"{path}: {_shortened(error)}") from None
+        raise InputError(f"{path}: {shortened(error)}") from None
     found: dict[str, FloatArray] = {
         name: table.values[:, i].astype(np.float64) for i, name in enumerate(table.channels or ())
     }
@@ -141,7 +143,7 @@ def read_columns(path: Path, names: Sequence[str]) -> dict[str, FloatArray]:
     return found
 
 
-def read_container(path: Path, member: str) -> Any:
+def read_container(path: Path, member: str, *, texts: Collection[str] = ()) -> Any:
     """Read a file as the container that suits its format, a pandas frame or an array.
 
     Parameters
@@ -150,12 +152,15 @@ def read_container(path: Path, member: str) -> Any:
         A file with a suffix of `READERS`.
     member
         What to take from a file that holds several tables.
+    texts
+        Columns of which the cells are wanted as they are written, where a file is made of text.
     """
     kind = kind_of(path)
     if kind is None:
         raise InputError(f"it is of an unknown kind; {', '.join(READERS)} are read")
     try:
-        found = READERS[kind](path)
+        reader = READERS[kind]
+        found = read_delimited(path, texts) if texts and reader is read_delimited else reader(path)
         return found.pick(member) if isinstance(found, Members) else found
     except OSError as error:
         raise InputError(f"it cannot be read ({error.strerror or error}); check the file") from None
@@ -163,7 +168,8 @@ def read_container(path: Path, member: str) -> Any:
         raise InputError("it does not fit into RAM; split it, or read fewer columns") from None
 
 
-def _shortened(error: InputError) -> str:
+def shortened(error: InputError) -> str:
+    """Return the message of an error in one line, without its middle where it is long."""
     message = " ".join(str(error).split())
     half = LONGEST_MESSAGE // 2
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:half]} ... {message[-half:]}"

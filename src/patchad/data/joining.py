@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,35 @@ from patchad.data.times import zone_name
 
 MAX_STEPS = 10.0
 """Steps of the first table that may lie between the end of one and the start of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What decides whether a table follows another: its times, and what it holds."""
+
+    first: Any
+    last: Any
+    step: Any
+    """The usual one, the median."""
+    channels: tuple[str, ...] | None
+    texts: tuple[str, ...]
+    zoned: bool
+
+    @classmethod
+    def of(cls, table: Table) -> Span | None:
+        """Return the span of a table; None where it has no times or less than two rows."""
+        index = table.index
+        if index is None or len(index) < 2:
+            return None
+        step = np.median(np.diff(index))
+        return cls(index[0], index[-1], step, table.channels, tuple(table.texts), table.zone is not None)
+
+    def precedes(self, other: Span) -> bool:
+        """Return whether the other begins after the end of this one, at most ten usual steps later."""
+        if (self.channels, self.texts, self.zoned) != (other.channels, other.texts, other.zoned):
+            return False
+        gap = other.first - self.last
+        return bool(np.zeros(1, gap.dtype)[0] < gap <= MAX_STEPS * self.step)
 
 
 def join_tables(named: Sequence[tuple[str, Table]]) -> list[tuple[str, Table]]:
@@ -29,31 +59,30 @@ def join_tables(named: Sequence[tuple[str, Table]]) -> list[tuple[str, Table]]:
     >>> [(name, len(table.values)) for name, table in join_tables(parts)]
     [('a', 6)]
     """
-    timed = [(name, table) for name, table in named if table.index is not None and len(table.values) > 1]
-    if len(timed) < len(named) or len({table.index.dtype.kind for _, table in timed if table.index is not None}) != 1:
-        return list(named)
-    joined: list[tuple[str, list[Table]]] = []
-    for name, table in sorted(timed, key=lambda item: item[1].index[0]):  # type: ignore[index]
-        if joined and _follows(joined[-1][1][-1], table):
-            joined[-1][1].append(table)
+    chains = chains_of([Span.of(table) for _, table in named])
+    return [(named[chain[0]][0], concatenated([named[number][1] for number in chain])) for chain in chains]
+
+
+def chains_of(spans: Sequence[Span | None]) -> list[list[int]]:
+    """Return which spans follow each other, as lists of their numbers; in the order given where none does.
+
+    All are left as they are where one of them has no times, or times of another kind.
+    """
+    alone = [[number] for number in range(len(spans))]
+    timed = [(number, span) for number, span in enumerate(spans) if span is not None]
+    if len(timed) < len(spans) or len({np.asarray(span.first).dtype.kind for _, span in timed}) != 1:
+        return alone
+    chains: list[list[tuple[int, Span]]] = []
+    for number, span in sorted(timed, key=lambda item: item[1].first):
+        if chains and chains[-1][-1][1].precedes(span):
+            chains[-1].append((number, span))
         else:
-            joined.append((name, [table]))
-    if len(joined) == len(named):
-        return list(named)
-    return [(name, _concatenated(tables)) for name, tables in joined]
+            chains.append([(number, span)])
+    return alone if len(chains) == len(spans) else [[number for number, _ in chain] for chain in chains]
 
 
-def _follows(one: Table, other: Table) -> bool:
-    if one.index is None or other.index is None or one.channels != other.channels or [*one.texts] != [*other.texts]:
-        return False
-    if (one.zone is None) != (other.zone is None):
-        return False
-    step = np.median(np.diff(one.index))
-    gap = other.index[0] - one.index[-1]
-    return bool(np.zeros(1, gap.dtype)[0] < gap <= MAX_STEPS * step)
-
-
-def _concatenated(tables: Sequence[Table]) -> Table:
+def concatenated(tables: Sequence[Table]) -> Table:
+    """Make one table of tables with the same channels, in the order given."""
     if len(tables) == 1:
         return tables[0]
     zones = {zone_name(table.zone): table.zone for table in tables}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories that print nothing, or change how their neighbours are printed: controls, marks of direction,
 lone surrogates, separators of lines."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet runs as a formula."""
 
 
 def visible(text: str) -> str:
@@ -26,3 +29,16 @@ def visible(text: str) -> str:
 
 def _written_out(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def plain_cell(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would run as a formula.
+
+    Examples
+    --------
+    >>> plain_cell("=1+1"), plain_cell("-7"), plain_cell("pump")
+    ("'=1+1", '-7', 'pump')
+    """
+    if not text.startswith(FORMULA) or re.fullmatch(r"[+-]?\d+(\.\d+)?", text):
+        return text
+    return f"'{text}"

@@ -35,6 +35,11 @@ def shape(container: Any, reading: Reading, only: Collection[str] = ()) -> Table
     >>> table.channels, table.index.tolist(), table.values.ravel().tolist()
     (('a',), [1, 2], [3.5, 5.0])
     """
+    return in_order(as_table(container, reading, only), reading)
+
+
+def as_table(container: Any, reading: Reading, only: Collection[str] = ()) -> Table:
+    """Make a table of a container, with its rows in the order that they have in it."""
     labels = [] if reading.labels is None else [reading.labels]
     wanted = frozenset((*only, *labels)) if only else frozenset()
     if reading.long is not None:
@@ -46,6 +51,11 @@ def shape(container: Any, reading: Reading, only: Collection[str] = ()) -> Table
         table = to_table(chosen, time=reading.time, only=names, unread=reading.unread, time_format=reading.time_format)
         if asked:
             table = replace(table, ignored=tuple(name for name in table.ignored if name in asked))
+    return table
+
+
+def in_order(table: Table, reading: Reading) -> Table:
+    """Put the rows of a table in order, as the reading options say."""
     if reading.every is not None:
         return on_grid(table, reading.every, reading.labels)
     if reading.dedupe is not None:

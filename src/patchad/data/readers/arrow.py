@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,39 @@ from patchad.errors import InputError, MissingExtraError, reason_of
 _RATIO = 1000  # repeated values take next to nothing in these formats
 
 
-def read_parquet(path: Path) -> Any:
-    """Read a parquet file as a pandas frame."""
+def read_parquet(path: Path, columns: Sequence[str] | None = None) -> Any:
+    """Read a parquet file as a pandas frame; only these columns, where some are named."""
     pa = _pyarrow()
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
             check_unpacked(8 * file.metadata.num_rows * file.metadata.num_columns, path, _RATIO)
-            return _to_pandas(file.read())
+            return _to_pandas(file.read(None if columns is None else list(columns)))
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise _refusal(error, "a parquet") from None
+
+
+def parquet_columns(path: Path) -> tuple[str, ...]:
+    """Return the names of the columns of a parquet file."""
+    pa = _pyarrow()
+    from pyarrow import parquet
+
+    try:
+        return tuple(parquet.read_schema(path).names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _refusal(error, "a parquet") from None
+
+
+def read_row_groups(path: Path) -> Iterator[Any]:
+    """Read a parquet file a row group at a time, each as a pandas frame: RAM stays bounded whatever its length."""
+    pa = _pyarrow()
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            for number in range(file.metadata.num_row_groups):
+                yield _to_pandas(file.read_row_group(number))
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
         raise _refusal(error, "a parquet") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,22 @@ MISSING = ("-", "--", "?", "NIL", "nil", "#DIV/0!", "#VALUE!", "#REF!", "#NUM!",
 """Cells that stand for a missing value, beside pandas' own (empty, NA, N/A, NaN, null and the like)."""
 
 
-def read_delimited(path: Path) -> Any:
-    """Read a table of text: csv, tsv, txt, packed or not."""
+def read_delimited(path: Path, texts: Collection[str] = ()) -> Any:
+    """Read a table of text: csv, tsv, txt, packed or not; the cells of `texts` as they are written."""
     content = read_text(path)
     layout = layout_of(content)
     if layout.skipped:
         logger.warning("%s: lines above the table that were left out: %d", path, layout.skipped)
-    frame = _parsed(_without_comments(content[layout.start :]), layout)
+    frame = _parsed(_without_comments(content[layout.start :]), layout, texts)
     frame = frame.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
-    return as_numbers(_without_row_numbers(_without_empty(frame), path))
+    return as_numbers(_without_row_numbers(_without_empty(frame), path), texts)
 
 
 def _without_comments(content: bytes) -> bytes:
     return re.sub(rb"(?m)^#[^\r\n]*", b"", content) if b"\n#" in content or b"\r#" in content else content
 
 
-def _parsed(content: bytes, layout: Layout) -> Any:
+def _parsed(content: bytes, layout: Layout, texts: Collection[str]) -> Any:
     import pandas as pd
 
     names: dict[str, Any] = {} if layout.names is None else {"names": list(layout.names)}
@@ -50,6 +51,7 @@ def _parsed(content: bytes, layout: Layout) -> Any:
             na_values=list(MISSING),
             low_memory=False,
             encoding="utf-8",
+            converters=dict.fromkeys(texts, _marked),
             **names,
         )
     except (pd.errors.ParserError, ValueError, OverflowError) as error:
@@ -57,7 +59,14 @@ def _parsed(content: bytes, layout: Layout) -> Any:
         raise InputError(f"not a well-formed CSV ({reason}); every row needs as many cells as the header") from None
     if not isinstance(frame.index, pd.RangeIndex):  # pandas took what is too much for an index
         raise InputError("not a well-formed CSV (rows have more cells than the header); every row needs as many")
+    for name in frame.columns.intersection(list(texts)):
+        frame[name] = frame[name].str[1:]
     return frame
+
+
+def _marked(cell: str) -> str:
+    """Put something before a cell, so that none is taken for a missing value."""
+    return "=" + cell.strip()
 
 
 def _without_empty(frame: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 GROUPED_BY_COMMA = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?|[+-]?\d+(\.\d+)?")  # 1,234.5
@@ -27,8 +28,8 @@ def is_number(text: str) -> bool:
     return True
 
 
-def as_numbers(frame: Any) -> Any:
-    """Turn the columns of a frame that hold numbers written as text into numbers; the rest stays as it is.
+def as_numbers(frame: Any, texts: Collection[str] = ()) -> Any:
+    """Turn the columns of a frame that hold numbers written as text into numbers; the rest, and `texts`, stay.
 
     Examples
     --------
@@ -38,7 +39,7 @@ def as_numbers(frame: Any) -> Any:
     """
     changed = {}
     for i, dtype in enumerate(frame.dtypes):
-        if getattr(dtype, "kind", "O") == "O":
+        if getattr(dtype, "kind", "O") == "O" and frame.columns[i] not in texts:
             numbers = _numbers(frame.iloc[:, i])
             if numbers is not None:
                 changed[i] = numbers

@@ -1,0 +1,263 @@
+"""`patchad fleet detect`: every series of a fleet through `detect`, each finished one written at once."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from patchad.data.files import write_whole
+from patchad.data.periods import Period
+from patchad.data.reading import Reading
+from patchad.data.table import Table
+from patchad.detectors.base import Detector
+from patchad.detectors.registry import load as load_model
+from patchad.errors import InputError, PatchADError
+from patchad.fleet.loading import Loaded, Source, load
+from patchad.fleet.models import Model, Models
+from patchad.fleet.names import file_names
+from patchad.fleet.planning import Fleet, batches, find_series, key_of, weights
+from patchad.fleet.results import Result, events_json, manifest_csv, pyarrow, read_result, result_of, write_scores
+from patchad.fleet.runner import Runner
+from patchad.thresholds.promise import parse_rate
+
+SCORES = "scores"
+"""Folder of the scores."""
+OUTPUTS = ("manifest.csv", "events.json")
+"""Files of a run, beside the scores."""
+
+Watch = Callable[[Result, float], None]
+"""Takes every result that is known, with the share of all work that it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How `detect` is to judge, where not as the model says."""
+
+    threshold: str | None = None
+    false_alarms: str | None = None
+    merge_gap: int | None = None
+    min_duration: int | None = None
+    quiet: tuple[Period, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to detect, and where to write it."""
+
+    model: Path
+    data: tuple[str, ...]
+    out: Path
+    by: str | None = None
+    reading: Reading = field(default_factory=Reading)
+    options: Options = field(default_factory=Options)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Series that one worker judges, one after the other."""
+
+    sources: tuple[Source, ...]
+    models: tuple[Model, ...]
+    paths: tuple[Path, ...]
+    keys: tuple[str, ...]
+    by: str | None
+    reading: Reading
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a fleet."""
+
+    results: tuple[Result, ...]
+    """In the order of the series; then what cannot be read."""
+    resumed: int
+    """Series that were finished before."""
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> list[tuple[str, InputError]]:
+        """Names of series and files without a result, with the reasons."""
+        return [(one.series, InputError(one.error)) for one in self.results if one.error]
+
+
+def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Outcome:
+    """Judge every series of a fleet; write scores, events and a manifest.
+
+    Series whose results are in the folder already, made from the same data, model and options, are not judged again.
+
+    Parameters
+    ----------
+    job
+        What to do.
+    runner
+        Who does it.
+    watch
+        Is told of every result as it comes.
+    """
+    pyarrow()
+    models = Models(job.model, runner)
+    _check_options(job.options, models)
+    fleet = find_series(job.data, job.by, job.reading, runner, models)
+    check_apart(job.out, [file.path for one in fleet.sources for file in one.files], models)
+    share = _shares(fleet)
+    done: dict[str, Result] = {}
+    tasks = _plan(job, fleet, models, runner.workers, done)
+    resumed = sum(not one.error for one in done.values())
+    for result in done.values():
+        watch(result, share[result.series])
+    for _, results in runner.run(detect_task, tasks):
+        for result in results:
+            done[result.series] = result
+            watch(result, share[result.series])
+    results = [done[source.name] for source in fleet.sources]
+    results += [Result(series=name, error=str(error)) for name, error in fleet.refused]
+    outcome = Outcome(tuple(results), resumed, fleet.notes)
+    if len(outcome.failed) < len(results):
+        _finish(job.out, results)
+    return outcome
+
+
+def _check_options(options: Options, models: Models) -> None:
+    """Refuse what would be wrong for every series."""
+    if options.false_alarms is not None:
+        parse_rate(options.false_alarms, [np.arange(2).astype("datetime64[s]")])
+    if options.threshold is not None:
+        copy.copy(load_model(models.files()[0])).set_threshold(options.threshold)
+
+
+def check_apart(out: Path, inputs: Sequence[str], models: Models) -> None:
+    """Refuse a folder for results that inputs or models lie in: they would be overwritten, or read next time."""
+    folder = out.resolve()
+    if out.exists() and not out.is_dir():
+        raise InputError(f"-o {str(out)!r} is no folder; give the path of one to write to")
+    given = [Path(one) for one in inputs if "://" not in one]
+    for path in (*given, *models.files()):
+        if path.resolve().parent in (folder, folder / SCORES):
+            raise InputError(f"-o {str(out)!r} holds the input {str(path)!r}; give another folder to write to")
+
+
+def _shares(fleet: Fleet) -> dict[str, float]:
+    sizes = weights(fleet.sources)
+    total = sum(sizes.values())
+    return {name: size / total for name, size in sizes.items()}
+
+
+def _plan(job: Job, fleet: Fleet, models: Models, workers: int, done: dict[str, Result]) -> list[Task]:
+    """Return the tasks that are left; what is known already is put into `done`."""
+    names = file_names(source.name for source in fleet.sources)
+    chosen = models.by_series(names)
+    todo: list[Source] = []
+    keys: dict[str, str] = {}
+    ready: dict[str, Model] = {}
+    for source in fleet.sources:
+        model = chosen[source.name]
+        if isinstance(model, InputError):
+            done[source.name] = Result(series=source.name, error=f"{source.name}: {model}")
+            continue
+        ready[source.name] = model
+        keys[source.name] = key_of(source, model.checksum, job.by, job.reading, job.options)
+        before = read_result(_path(job.out, names[source.name]))
+        if before is not None and before.key == keys[source.name]:
+            done[source.name] = before
+        else:
+            todo.append(source)
+    return [
+        Task(
+            batch,
+            tuple(ready[one.name] for one in batch),
+            tuple(_path(job.out, names[one.name]) for one in batch),
+            tuple(keys[one.name] for one in batch),
+            job.by,
+            job.reading,
+            job.options,
+        )
+        for batch in batches(todo, workers)
+    ]
+
+
+def _path(out: Path, name: str) -> Path:
+    return out / SCORES / f"{name}.parquet"
+
+
+def _finish(out: Path, results: Sequence[Result]) -> None:
+    """Write what concerns all series, and remove the scores of series that are no longer there."""
+    names = file_names(one.series for one in results if one.key)
+    current = {_path(out, name) for name in names.values()}
+    for path in sorted((out / SCORES).glob("*.parquet")):
+        if path not in current and read_result(path) is not None:
+            path.unlink(missing_ok=True)
+    write_whole({out / OUTPUTS[0]: manifest_csv(results), out / OUTPUTS[1]: events_json(results)})
+
+
+# -- in a worker ------------------------------------------------------------------------------------------------------
+
+
+def detect_task(task: Task) -> list[Result]:
+    """Judge the series of a task and write the scores of each."""
+    return list(_results(task))
+
+
+def _results(task: Task) -> Iterator[Result]:
+    where = dict(
+        zip([one.name for one in task.sources], zip(task.models, task.paths, task.keys, strict=True), strict=True)
+    )
+    left = []
+    for source in task.sources:  # what a killed worker has finished
+        before = read_result(where[source.name][1])
+        if before is not None and before.key == where[source.name][2]:
+            yield before
+        else:
+            left.append(source)
+    for source, loaded in load(left, task.by, task.reading):
+        yield _attempt(source, loaded, task, *where[source.name])
+
+
+def _attempt(source: Source, loaded: Loaded | InputError, task: Task, model: Model, path: Path, key: str) -> Result:
+    if isinstance(loaded, InputError):
+        return Result(series=source.name, error=_naming(source, str(loaded)))
+    began = time.perf_counter()
+    try:
+        return _judge(source, loaded, task, model, path, key, began)
+    except OSError:
+        raise
+    except PatchADError as error:
+        reason = str(error)
+    except MemoryError:
+        reason = "there is not enough RAM for it; give fewer workers, or less data at once"
+    except Exception as error:  # noqa: BLE001 - one series' failure must not end the others
+        reason = f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - began
+    return Result(series=source.name, seconds=seconds, error=_naming(source, reason))
+
+
+def _judge(source: Source, loaded: Loaded, task: Task, model: Model, path: Path, key: str, began: float) -> Result:
+    fitted = model.load()
+    table = loaded.table(fitted.columns_)
+    labels = task.reading.labels
+    table, truth = (table, None) if labels is None else table.without(labels)
+    detection = prepared(fitted, task.options, table).detect(table, quiet=task.options.quiet)
+    groups = loaded.groups(fitted.columns_)
+    result = result_of(source.name, detection, key=key, seconds=time.perf_counter() - began, groups=groups)
+    write_scores(path, result, detection, truth)
+    return result
+
+
+def prepared(fitted: Detector, options: Options, table: Table) -> Detector:
+    """Return a copy of a detector that judges as the options say."""
+    detector = copy.copy(fitted)
+    shape = {"merge_gap": options.merge_gap, "min_duration": options.min_duration}
+    detector.set_params(**{name: value for name, value in shape.items() if value is not None})
+    if options.false_alarms is not None:
+        detector.false_alarms = parse_rate(options.false_alarms, [table.index])
+    return detector.set_threshold(detector.threshold if options.threshold is None else options.threshold)
+
+
+def _naming(source: Source, reason: str) -> str:
+    """Let an error begin with the series, or the file, that it is about."""
+    return reason if any(reason.startswith(file.path) for file in source.files) else f"{source.name}: {reason}"

@@ -1,0 +1,172 @@
+"""What a fleet run knows of each series, and the files that hold it.
+
+The scores of a series are one parquet file, which also holds its events and the key of what it was made from. So a
+series is finished exactly if its file is there with the right key, however the run before ended.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patchad.data.files import write_whole
+from patchad.data.names import plain_cell
+from patchad.data.table import FloatArray
+from patchad.errors import MissingExtraError
+from patchad.results.detection import Detection, time_text
+
+COLUMNS = ("series", "rows", "events", "worst_severity", "seconds", "error")
+"""Of the manifest."""
+OUTLINE = 96
+"""Stretches of a series whose highest scores are kept for the fleet's page."""
+KEY = b"patchad_fleet"
+"""Where a parquet file holds what is known of a series."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of a series."""
+
+    series: str
+    rows: int = 0
+    events: Sequence[Mapping[str, Any]] = ()
+    """Fields of each event, as in `events.json`."""
+    seconds: float = 0.0
+    error: str = ""
+    key: str = ""
+    """Hash of what the result was made from."""
+    notes: Sequence[str] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """What the series belongs to: columns that have one value in it."""
+    outline: Sequence[float] = ()
+    """Highest score of each of a few stretches, in levels."""
+    first_time: str | float | None = None
+    last_time: str | float | None = None
+
+    @property
+    def worst_severity(self) -> float | None:
+        """Severity of the worst event; None where there is none."""
+        return max((float(event["severity"]) for event in self.events), default=None)
+
+
+def result_of(
+    series: str, detection: Detection, *, key: str, seconds: float, groups: Mapping[str, str] | None = None
+) -> Result:
+    """Collect what the fleet has to know of a detection."""
+    index = detection.index
+    return Result(
+        series=series,
+        rows=len(detection.scores),
+        events=tuple({"series": series} | event.to_dict() for event in detection.events),
+        seconds=seconds,
+        key=key,
+        notes=detection.notes,
+        groups=groups or {},
+        outline=tuple(outline(detection.scores, detection.levels)),
+        first_time=None if index is None else time_text(index[0]),
+        last_time=None if index is None else time_text(index[-1]),
+    )
+
+
+def outline(scores: FloatArray, levels: FloatArray) -> list[float]:
+    """Return the highest score of each of a few stretches, in levels.
+
+    Examples
+    --------
+    >>> outline(np.array([0.5, 3.0, np.nan]), np.array([2.0, 2.0, 2.0]))
+    [0.25, 1.5, 0.0]
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        heights = np.nan_to_num(scores / np.where(levels > 0, levels, np.nan), nan=0.0, posinf=0.0, neginf=0.0)
+    if not len(heights):
+        return []
+    starts = np.unique(np.linspace(0, len(heights), min(OUTLINE, len(heights)), endpoint=False).astype(np.intp))
+    return [round(float(one), 3) for one in np.maximum.reduceat(heights, starts)]
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+def write_scores(path: Path, result: Result, detection: Detection, labels: FloatArray | None = None) -> None:
+    """Write score, level and alarm of every row as parquet, the columns of `scores.csv`, whole or not at all."""
+    pa = pyarrow()
+    from pyarrow import parquet
+
+    rows = len(detection.scores)
+    columns = {
+        "series": pa.array([result.series] * rows, pa.string()),
+        "row": pa.array(np.arange(rows)),
+        "time": times_column(detection.index, rows),
+        "score": pa.array(detection.scores),
+        "level": pa.array(detection.levels),
+        "alarm": pa.array(detection.alarms.astype(np.int64)),
+    }
+    if labels is not None:
+        columns["label"] = pa.array(labels.astype(np.int64))
+    table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(asdict(result)).encode()})
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer)
+    write_whole({path: buffer.getvalue()})
+
+
+def times_column(index: Any, rows: int) -> Any:
+    """Return times as an arrow array, with their zone where they have one; nulls where there are none."""
+    pa = pyarrow()
+    if index is None:
+        return pa.nulls(rows)
+    return pa.array(index) if isinstance(index, np.ndarray) else pa.Array.from_pandas(index)
+
+
+def read_result(path: Path) -> Result | None:
+    """Return what a file of scores knows of its series; None where it is no such file, or not whole."""
+    pa = pyarrow()
+    from pyarrow import parquet
+
+    try:
+        metadata = parquet.read_metadata(path).metadata or {}
+        return Result(**json.loads(metadata[KEY]))
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def pyarrow() -> Any:
+    """Import pyarrow; name the extra where it is not installed."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtraError("pyarrow", "fleet") from None
+    return pa
+
+
+# -- of all series ----------------------------------------------------------------------------------------------------
+
+
+def manifest_csv(results: Sequence[Result]) -> bytes:
+    """Return a line for each series.
+
+    Examples
+    --------
+    >>> print(manifest_csv([Result(series="pump", rows=9, seconds=1.2345)]).decode().rstrip())
+    series,rows,events,worst_severity,seconds,error
+    pump,9,0,,1.234,
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for one in results:
+        worst = "" if one.worst_severity is None else repr(one.worst_severity)
+        cells = (one.rows, len(one.events), worst, f"{one.seconds:.3f}")
+        writer.writerow((plain_cell(one.series), *cells, plain_cell(" ".join(one.error.split()))))
+    return text.getvalue().encode(errors="backslashreplace")
+
+
+def events_json(results: Sequence[Result]) -> bytes:
+    """Return all events as a JSON list, each with its series."""
+    return json.dumps([event for one in results for event in one.events], indent=1).encode()
