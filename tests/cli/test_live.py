@@ -18,7 +18,7 @@ from patchad.cli.live import Stop
 from patchad.cli.main import run
 from patchad.live.sinks.stdout import StdoutSink
 
-PAGE = Path(__file__).parents[2] / "docs" / "streaming.md"
+PAGE = Path(__file__).parents[2] / "docs" / "live.md"
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
@@ -37,7 +37,7 @@ def wait_for(condition, seconds: float = 60.0) -> None:
 def test_the_example_of_the_page(watched_file, watched_csv, watched_batch, tmp_path):
     (tmp_path / "pump.safetensors").write_bytes(watched_file.read_bytes())
     (tmp_path / "today.csv").write_text(watched_csv)
-    (script,) = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    script, *_ = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     script = f'patchad() {{ "{sys.executable}" -m patchad "$@"; }}\n{script}'
     done = subprocess.run(
         ["bash", "-e", "-c", script], check=True, cwd=tmp_path, capture_output=True, text=True, env=ENVIRONMENT
@@ -106,7 +106,7 @@ def test_rows_from_stdin_to_stdout(watched_file, watched_csv, watched_batch, tmp
     ("arguments", "message"),
     [
         (["--from", "rows.csv"], "use one of: -, file:PATH[?follow=0]"),
-        (["--from", "mqtt://broker/topic"], "'mqtt://broker/topic' is no source that is known"),
+        (["--from", "ftp://broker/topic"], "'ftp://broker/topic' is no source that is known"),
         (["--to", "ftp:x"], "use one of: -, file:PATH"),
         (["--from", "file:{here}?folow=0"], "use follow"),
         (["--from", "file:{here}?follow=yes"], "follow=0 or follow=1"),

@@ -111,7 +111,7 @@ def nats(folder: Path) -> Iterator[Server]:
     (folder / "nats.conf").write_text(
         f'server_name: "test"\nlisten: "127.0.0.1:{free_port()}"\n'
         f'jetstream {{ store_dir: "{folder / "jetstream"}" }}\n'
-        f'mqtt {{ listen: "127.0.0.1:{port}", ack_wait: "30s", max_ack_pending: 65535 }}\n'
+        f'mqtt {{ listen: "127.0.0.1:{port}", ack_wait: "5s", max_ack_pending: 1000 }}\n'
     )
     with running("nats-server", ["-c", str(folder / "nats.conf")], port, folder) as server:
         yield server

@@ -56,7 +56,9 @@ def watch(
     model: Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")],
     sources: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="SOURCE", help="- (stdin) or file:PATH[?follow=0]; may be repeated."),
+        typer.Option(
+            "--from", metavar="SOURCE", help="-, file:PATH[?follow=0] or mqtt://HOST:PORT/TOPIC; may be repeated."
+        ),
     ] = None,
     sinks: Annotated[
         list[str] | None,

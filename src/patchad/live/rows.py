@@ -16,6 +16,7 @@ from patchad.data.table import TIME_NAMES
 from patchad.data.times import localized
 from patchad.errors import InputError, listed, reason_of
 from patchad.live.lines import LONGEST_LINE
+from patchad.streaming.rows import read_times
 
 Key = str | int | None
 """Tells the streams of one source apart; None where rows have no key."""
@@ -228,3 +229,9 @@ class RowReader:
 
 class HeaderError(InputError):
     """The header of csv has no channel of the model: no row can be read."""
+
+
+def comparable(moment: Any) -> np.datetime64 | float:
+    """Return a time as streams compare it: in UTC, or a number."""
+    (found,) = np.asarray(read_times([moment], None, seen=False)[0])
+    return found.astype("datetime64[ns]") if isinstance(found, np.datetime64) else float(found)

@@ -15,12 +15,11 @@ from patchad.errors import InputError
 from patchad.live.history import Rows, axis
 from patchad.live.output import event_fields, verdict_line
 from patchad.live.records import StoredStream
-from patchad.live.rows import Columns, Key, Row
+from patchad.live.rows import Columns, Key, Row, comparable
 from patchad.live.silence import SILENCE, Pace
 from patchad.live.store import Line, Step
 from patchad.results.detection import Event, time_text
 from patchad.streaming.pool import StreamPool
-from patchad.streaming.rows import read_times
 from patchad.streaming.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -157,12 +156,16 @@ class LiveStreams:
                 stream.silent = silence_fields(key, self.count(key), stream.newest)
                 self._tell_event(key, stream.silent, batch)
 
-    def came_before(self, row: Row) -> bool:
-        """Return whether a row was stored before this run: a source without positions may give it again."""
+    def came_before(self, row: Row, *, again: bool = False) -> bool:
+        """Return whether a row was stored before this run: a source without positions may give it again.
+
+        With `again` the source says that it may, and rows of this run count too.
+        """
         stream = self._streams.get(row.key)
-        if stream is None or stream.stored is None or row.moment is None:
+        last = None if stream is None else stream.newest if again else stream.stored
+        if stream is None or last is None or row.moment is None:
             return False
-        now, before = _comparable(row.moment), _comparable(stream.stored)
+        now, before = comparable(row.moment), comparable(last)
         if type(now) is not type(before) or now > before:
             stream.stored = None
             return False
@@ -171,7 +174,7 @@ class LiveStreams:
     def stored(self, key: Key) -> StoredStream:
         """Return what has to be stored of a stream."""
         stream = self._streams[key]
-        newest = None if stream.newest is None else _comparable(stream.newest)
+        newest = None if stream.newest is None else comparable(stream.newest)
         text = newest if newest is None or isinstance(newest, float) else str(newest)
         extra = {} if stream.silent is None else {"silent": stream.silent}
         return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text, extra)
@@ -242,12 +245,6 @@ def _stamp(moment: Any) -> Any:
 def _moments(rows: Sequence[Row]) -> list[Any]:
     """Return the times of rows, NaT where one has none, which a stream refuses."""
     return [np.datetime64("NaT") if row.moment is None else row.moment for row in rows]
-
-
-def _comparable(moment: Any) -> np.datetime64 | float:
-    """Return a time as streams compare it: in UTC, or a number."""
-    (found,) = np.asarray(read_times([moment], None, seen=False)[0])
-    return found.astype("datetime64[ns]") if isinstance(found, np.datetime64) else float(found)
 
 
 def _moment_of(stored: str | float | None) -> Any:

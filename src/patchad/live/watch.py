@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from patchad.data.names import visible
 from patchad.errors import InputError, listed
+from patchad.live.messages import Message
 from patchad.live.outlet import Outlet
-from patchad.live.rows import HeaderError, Key, Row, RowReader
+from patchad.live.rows import HeaderError, Key, Row
 from patchad.live.silence import SILENCE
 from patchad.live.sinks.base import RemoteSink, Sink
-from patchad.live.sources.base import Source
+from patchad.live.sources.base import Reader, Source
 from patchad.live.store import Line, Step, Store
 from patchad.live.streams import Batch, LiveStreams
 
@@ -84,7 +85,7 @@ class Watch:
         self._stopping: Callable[[], bool] = lambda: False
         self._listened = clock.monotonic()
         self._opened: list[Source] = []
-        self._readers: dict[str, RowReader] = {}
+        self._readers: dict[str, Reader] = {}
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> Counts:
         """Go on until all sources have ended, or until it is to stop.
@@ -119,13 +120,13 @@ class Watch:
     def _open(self) -> None:
         self._streams.restore(self._store.streams())
         columns = self._streams.columns
+        owner = self._store.id if self._store.durable else None
         for source in self._sources:
             position = self._store.position(source.name)
             source.open(None if position is None else position["source"])
             self._opened.append(source)
-            fresh = position is None or not source.resumed
-            reader = RowReader(columns) if fresh else RowReader.restore(columns, position["reader"])
-            self._readers[source.name] = reader
+            self._readers[source.name] = source.reader(columns, None if position is None else position["reader"])
+            source.connect(owner)
         self._outlet.open()
 
     def _take(self, source: Source, lines: Iterable[bytes]) -> None:
@@ -138,7 +139,7 @@ class Watch:
                 row = reader.read(line)
                 if row is not None:
                     self._check_key(row)
-                if row is not None and not self._came_before(row, source):
+                if row is not None and not self._came_before(row, source, line):
                     rows.setdefault(row.key, []).append((row, line))
             except HeaderError as error:
                 raise InputError(f"{source.name}: {error}") from None
@@ -146,7 +147,7 @@ class Watch:
                 self._refuse(source, line, error, batch)
         for turn in range(max(map(len, rows.values()), default=0)):
             self._push({key: own[turn] for key, own in rows.items() if turn < len(own)}, source, batch)
-        self._commit(batch, {source.name: {"source": source.position, "reader": reader.state}})
+        self._commit(batch, {source.name: {"source": source.position, "reader": reader.state}}, source)
 
     def _push(self, rows: dict[Key, tuple[Row, bytes]], source: Source, batch: Batch) -> None:
         """Push one row of each stream."""
@@ -162,8 +163,9 @@ class Watch:
         self.counts.verdicts += self._streams.flush(batch)
         self._commit(batch, {})
 
-    def _came_before(self, row: Row, source: Source) -> bool:
-        came = not source.resumed and self._streams.came_before(row)
+    def _came_before(self, row: Row, source: Source, line: bytes) -> bool:
+        again = isinstance(line, Message) and line.again
+        came = not source.resumed and self._streams.came_before(row, again=again)
         self.counts.redelivered += came
         return came
 
@@ -174,10 +176,12 @@ class Watch:
         letter = {"source": source.name, "error": str(error), "row": text}
         batch.lines.append(Line("dead", json.dumps(letter)))
 
-    def _commit(self, batch: Batch, positions: dict[str, Any]) -> None:
-        """Store the batch, then write its lines."""
+    def _commit(self, batch: Batch, positions: dict[str, Any], source: Source | None = None) -> None:
+        """Store the batch, say so to where it came from, then write its lines."""
         step = self._streams.step(batch, positions) if self._store.durable else Step(lines=batch.lines)
         self._outlet.commit(step, self._stopping)
+        if source is not None:
+            source.acknowledge()
         self._outlet.deliver()
 
     def _listen(self) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from patchad.errors import InputError
 from patchad.live.address import Address
 from patchad.live.lines import Splitter
+from patchad.live.rows import Columns, RowReader
 from patchad.live.sources.base import Position
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,15 @@ class FileSource:
         self._read = offset
         self._file.seek(offset)
 
+    def reader(self, columns: Columns, state: Mapping[str, Any] | None) -> RowReader:
+        """Return what reads JSON or csv, as the first line says."""
+        if self.resumed and state is not None:
+            return RowReader.restore(columns, state)
+        return RowReader(columns)
+
+    def connect(self, owner: str | None) -> None:
+        """Nothing is to be reached."""
+
     def poll(self) -> list[bytes]:
         """Return the lines that are there now."""
         if self.ended:
@@ -79,6 +90,9 @@ class FileSource:
             self._known = min(offset, HEAD)
             self._file.seek(self._read)
         return {"offset": offset, "head": self._head}
+
+    def acknowledge(self) -> None:
+        """Nobody waits for it."""
 
     def close(self) -> None:
         """Close the file."""

@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from patchad.live.address import Address, pick
 from patchad.live.sources.base import Source
 from patchad.live.sources.file import FileSource
+from patchad.live.sources.mqtt import MqttSource
 from patchad.live.sources.stdin import StdinSource
 
 SOURCES: Mapping[str, tuple[str, Callable[[Address], Source]]] = {
     "-": ("-", StdinSource),
     "file": ("file:PATH[?follow=0]", FileSource),
+    "mqtt": ("mqtt://HOST:PORT/TOPIC", MqttSource),
+    "mqtts": ("mqtts://HOST:PORT/TOPIC", MqttSource),
 }
 """By scheme: how an address is written, and what makes the source of it."""
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import select
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from patchad.errors import InputError
 from patchad.live.address import Address
 from patchad.live.lines import Splitter
+from patchad.live.rows import Columns, RowReader
 from patchad.live.sources.base import Position
 
 CHUNK = 2**15
@@ -34,6 +37,13 @@ class StdinSource:
             raise InputError("standard input is closed; pipe rows into it, or name a source with --from")
         self._file = sys.stdin.fileno()
 
+    def reader(self, columns: Columns, state: Mapping[str, Any] | None) -> RowReader:  # noqa: ARG002
+        """Return what reads JSON or csv, as the first line says."""
+        return RowReader(columns)
+
+    def connect(self, owner: str | None) -> None:
+        """Nothing is to be reached."""
+
     def poll(self) -> list[bytes]:
         """Return the lines that are there now; at the end also one without a line break."""
         if self.ended or not select.select([self._file], [], [], 0)[0]:
@@ -48,6 +58,9 @@ class StdinSource:
     def position(self) -> Position:
         """Nothing: a pipe cannot be read again."""
         return {}
+
+    def acknowledge(self) -> None:
+        """Nobody waits for it."""
 
     def close(self) -> None:
         """Leave the stream to the process."""

@@ -1,0 +1,113 @@
+"""`patchad watch` as a process that is killed at random moments, and what it must have stored in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from tests.conftest import WATCHED, waves
+from tests.live.servers import wait_for
+from tests.live.telling import read
+
+from patchad.detectors.base import Detector
+from patchad.live.sinks.registry import make_sink
+from patchad.live.sources.registry import make_source
+from patchad.live.store import Store
+from patchad.live.watch import Watch
+
+
+def faulty_lines(rows: int, key: str | None = "pump") -> list[str]:
+    """Return rows with a fault in every 500, as JSON."""
+    values = waves(rows, seed=1)
+    for start in range(200, rows, 500):
+        values[start : start + 40, 1] += 6.0
+    times = np.datetime64("2026-01-01T00:00:00") + np.arange(rows)
+    names = {} if key is None else {"key": key}
+    return [
+        json.dumps(names | {"time": str(time), "values": dict(zip(WATCHED, row.round(4).tolist(), strict=True))})
+        for time, row in zip(times, values, strict=True)
+    ]
+
+
+class Watcher:
+    """A process of `patchad watch` with a state, which is started again after each kill."""
+
+    def __init__(self, model: Path, source: str, folder: Path) -> None:
+        self.out, self.state = folder / "out.jsonl", folder / "watch.db"
+        self._log = folder / "watch.log"
+        self._arguments = [sys.executable, "-m", "patchad", "watch", str(model), "--from", source]
+        self._arguments += ["--to", f"file:{self.out}", "--state", str(self.state), "--log-level", "info"]
+        self.start()
+
+    def start(self) -> None:
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(self._arguments, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Ask it to end, and check that it did so in order."""
+        self._process.terminate()
+        assert self._process.wait(30) == 0, self.log()
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def told(self) -> int:
+        """Return how many lines there are."""
+        return self.out.read_bytes().count(b"\n") if self.out.exists() else 0
+
+    def wait_until_ready(self) -> None:
+        """Wait until its source is connected."""
+        wait_for(lambda: not self.runs or ": ready" in self.log(), what="a connection")
+        assert self.runs, self.log()
+
+    def wait_for(self, count: int, seconds: float) -> None:
+        """Wait until that many verdicts are there."""
+
+        def enough() -> bool:
+            assert self.runs, self.log()
+            return self.told() >= count and len(read(self.out.read_text())[0]) >= count
+
+        wait_for(enough, seconds, f"verdict {count}")
+
+
+def undisturbed(model: Detector, lines: Sequence[str], folder: Path) -> tuple[list[dict], list[dict]]:
+    """Return the verdicts and event lines of a run that nothing disturbs, stopped after the last row."""
+    (folder / "rows").write_text("".join(f"{line}\n" for line in lines))
+    watch = Watch(model, [make_source(f"file:{folder / 'rows'}")], [make_sink(f"file:{folder / 'whole'}")], Store())
+    watch._flush = lambda: None  # type: ignore[method-assign]
+    watch.run(lambda: watch.counts.rows == len(lines))
+    return read((folder / "whole").read_text())
+
+
+def assert_equals(out: Path, expected: tuple[list[dict], list[dict]]) -> None:
+    """Check that each row has one verdict, and that events are those of an undisturbed run, each line once."""
+    verdicts, told = read(out.read_text())
+    whole, events = expected
+    assert [one["time"] for one in verdicts] == [one["time"] for one in whole]
+    assert verdicts == whole
+    assert told == events
+
+
+def disturb(rng: random.Random, seconds: float, actions: Sequence[Callable[[], None]]) -> None:
+    """Do each of some things at random moments of a time, in a random order."""
+    moments = sorted(rng.uniform(0, seconds) for _ in actions)
+    begin = time.monotonic()
+    for moment, action in zip(moments, rng.sample(list(actions), len(actions)), strict=True):
+        time.sleep(max(0.0, begin + moment - time.monotonic()))
+        action()
