@@ -24,6 +24,9 @@ test-live: .venv/ready  ## with real brokers and servers, up to five minutes
 test-all: .venv/ready  ## and the checks that take minutes
 	$(TESTS)
 
+test-adapters: .venv/ready  ## other frameworks, each in an environment of its own; writes the counts into docs/adapters.md
+	$(PYTHON) scripts/test-adapters $(ENVIRONMENTS)
+
 soak: .venv/ready  ## 100,000 hostile inputs and 500 kills: hours; resumes, and writes what came of them
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 

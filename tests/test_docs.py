@@ -41,8 +41,10 @@ def test_the_examples_of_the_thresholds_page(tmp_path, monkeypatch, capsys):
     assert judgement in (ROOT / "docs" / "thresholds.md").read_text()
 
 
-def test_the_example_of_the_inputs_page(capsys):
-    for code in python_blocks(ROOT / "docs" / "inputs.md"):
+@pytest.mark.parametrize("page", ["inputs", "adapters"])
+def test_examples_print_what_the_comments_beside_them_say(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for code in python_blocks(ROOT / "docs" / f"{page}.md"):
         exec(code, {})
         printed = re.findall(r"print\(.*\)  # (.*)", code)
         assert capsys.readouterr().out.splitlines() == printed

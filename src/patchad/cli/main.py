@@ -26,7 +26,6 @@ from patchad.cli import live as live_cli
 from patchad.cli import mcp as mcp_cli
 from patchad.cli import scan as scan_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare
-from patchad.cli.describing import describe_model
 from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
@@ -232,6 +231,8 @@ def export(model: Model, output: Annotated[Path, typer.Option("--output", "-o", 
 @app.command()
 def inspect(model: Model) -> None:
     """Print the contents of a model file."""
+    from patchad.detectors.describing import describe_model
+
     for name, value in describe_model(model).items():
         print(f"{name:<13} {value}")
 

@@ -139,7 +139,7 @@ class Tools:
         model
             Path of a model file, written by `patchad fit`.
         """
-        from patchad.cli.describing import describe_model
+        from patchad.detectors.describing import describe_model
 
         return describe_model(self.folders.existing(model), MOST_CHANNELS)
 

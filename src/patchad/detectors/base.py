@@ -30,6 +30,7 @@ from patchad.data.switches import SWITCH_RANGE, Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.data.windows import ScoreBlock
 from patchad.detectors.cleaning import check_contamination, clean_train
+from patchad.detectors.conventions import Conventions
 from patchad.detectors.judging import judge, retract
 from patchad.detectors.listing import expectations_of, list_events
 from patchad.detectors.operator import knowledge_of, quiet_rows
@@ -52,7 +53,7 @@ MIN_MERGE_GAP = 10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Detector(BaseEstimator):  # type: ignore[misc]
+class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
     """Fit on a series of normal operation; then score, alarm and explain rows of others.
 
     A subclass is a dataclass too: its fields are its parameters, after these, which every detector has. It writes

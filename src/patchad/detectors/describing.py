@@ -1,14 +1,14 @@
-"""What a model file holds, in words: for `patchad inspect` and for assistants."""
+"""What a model file holds, in words: for `patchad inspect`, assistants and model cards."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from patchad.detectors import checkpoint
+from patchad.detectors.base import Detector
+from patchad.detectors.registry import load
 from patchad.errors import listed
-
-if TYPE_CHECKING:
-    from patchad.detectors.base import Detector
+from patchad.thresholds.promise import Promise
 
 SHAPE = ("window", "hop", "patch_sizes")
 """Parameters that a fit may change, where a detector has them."""
@@ -16,9 +16,6 @@ SHAPE = ("window", "hop", "patch_sizes")
 
 def describe_model(model: Path, most: int = 12) -> dict[str, str]:
     """Return the contents of a model file by name; of its channels the first few."""
-    from patchad.detectors import checkpoint
-    from patchad.detectors.registry import load
-
     detector = load(model)
     header, _ = checkpoint.read(model)
     held_out = sum(stop - start for start, stop in header["held_out"])
@@ -41,8 +38,6 @@ def describe_model(model: Path, most: int = 12) -> dict[str, str]:
 
 def _level(detector: Detector) -> str:
     """Describe the level, and for a promised rate what it rests on."""
-    from patchad.thresholds import Promise
-
     fitted, name = detector.threshold_, detector.threshold
     text = f"{name}, level {fitted.level:.6g}"
     if isinstance(fitted, Promise):

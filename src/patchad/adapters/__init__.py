@@ -1,0 +1,1 @@
+"""PatchAD in other people's frameworks: one small file each, which imports its framework; nothing is imported here."""
