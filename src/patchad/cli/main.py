@@ -25,6 +25,7 @@ from patchad.cli import fleet as fleet_cli
 from patchad.cli import live as live_cli
 from patchad.cli import mcp as mcp_cli
 from patchad.cli import scan as scan_cli
+from patchad.cli import serve as serve_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare
 from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
 from patchad.cli.reading import Data, reading_options
@@ -210,6 +211,7 @@ def detect(
 app.command()(scan_cli.scan)
 app.command()(live_cli.watch)
 app.command()(mcp_cli.mcp)
+app.command()(serve_cli.serve)
 
 
 @app.command()

@@ -53,5 +53,13 @@ def _history(run: Run) -> None:
     run("CREATE INDEX remarks_by_event ON remarks (event)")
 
 
-MIGRATIONS: Sequence[Callable[[Run], None]] = (_state, _history)
+def _models(run: Run) -> None:
+    """Format 3: the models that a service went on with after the one that it was given."""
+    run(
+        "CREATE TABLE models (number INTEGER PRIMARY KEY AUTOINCREMENT, checksum TEXT NOT NULL, given TEXT NOT NULL, "
+        "why TEXT NOT NULL, at REAL NOT NULL, file BLOB NOT NULL)"
+    )
+
+
+MIGRATIONS: Sequence[Callable[[Run], None]] = (_state, _history, _models)
 """What makes each format of the one before; a later release adds to the end."""

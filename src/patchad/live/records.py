@@ -56,6 +56,20 @@ class Remark:
     """When, in seconds since 1970."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A model that a service went on with."""
+
+    checksum: str
+    given: str
+    """Checksum of the model file that the service was started with then."""
+    why: str
+    """What made it: `start`, `accept`, `confirm` or `upload`."""
+    at: float = 0.0
+    """When, in seconds since 1970."""
+    file: bytes = b""
+
+
 class Records:
     """Read a state, while another process or thread writes to it; each thread opens its own.
 
@@ -162,6 +176,21 @@ class Records:
             *values,
         )
         return [Remark(json.loads(key), *rest) for key, *rest in found]
+
+    def first_at(self, key: Any) -> float | None:
+        """Return the time of the oldest row of a stream that is kept, on the axis of times."""
+        ((found,),) = self._run("SELECT min(since) FROM history WHERE key = ? AND kind = 'row'", json.dumps(key))
+        return None if found is None else float(found)
+
+    def models(self) -> list[StoredModel]:
+        """Return the models that a service went on with, newest first, without their files."""
+        found = self._run("SELECT checksum, given, why, at FROM models ORDER BY number DESC")
+        return [StoredModel(*one) for one in found]
+
+    def model(self) -> StoredModel | None:
+        """Return the model that is in force; None where a service never had any."""
+        found = self._run("SELECT checksum, given, why, at, file FROM models ORDER BY number DESC LIMIT 1")
+        return StoredModel(*found[0]) if found else None
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

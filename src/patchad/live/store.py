@@ -14,8 +14,10 @@ from typing import IO, Any, Literal, NamedTuple
 from patchad.errors import InputError
 from patchad.live.history import History, Retention, Rows, axis
 from patchad.live.migrations import MIGRATIONS
-from patchad.live.records import APPLICATION, FORMAT, Records, StoredStream
+from patchad.live.records import APPLICATION, FORMAT, Records, StoredModel, StoredStream
 
+MODELS = 8
+"""Models that are kept, the newest."""
 LineKind = Literal["event", "verdict", "dead"]
 
 
@@ -47,6 +49,8 @@ class Step:
     """New rows by the key of their stream."""
     verdicts: Mapping[Any, Rows] = field(default_factory=dict)
     """New verdicts by key: columns `score`, `level`, `alarm`."""
+    model: StoredModel | None = None
+    """The model that is in force from now on, where it is another one."""
     events: Sequence[Mapping[str, Any]] = ()
     """Events as their lines have them: `key`, `id`, `state` and the other fields."""
 
@@ -180,6 +184,8 @@ class Store(Records):
                 for key, rows in added.items():
                     self._kept.add(json.dumps(key), history, rows)
             self._kept.prune()
+            if step.model is not None:
+                self._put_model(step.model)
 
     def note(self, **facts: str) -> None:
         """Store facts about the state, for `meta`."""
@@ -206,6 +212,11 @@ class Store(Records):
     def _note(self, facts: Mapping[str, str]) -> None:
         for name, value in facts.items():
             self._run("INSERT OR REPLACE INTO meta VALUES (?, ?)", name, value)
+
+    def _put_model(self, model: StoredModel) -> None:
+        values = (model.checksum, model.given, model.why, clock.time(), model.file)
+        self._run("INSERT INTO models (checksum, given, why, at, file) VALUES (?, ?, ?, ?, ?)", *values)
+        self._run("DELETE FROM models WHERE number <= (SELECT max(number) FROM models) - ?", MODELS)
 
     def _put_event(self, fields: Mapping[str, Any]) -> None:
         """Store the newest word on an event; where rows have no times, it begins when it is first heard of."""

@@ -44,6 +44,8 @@ class _Stream:
     pace: Pace = field(default_factory=Pace)
     silent: dict[str, Any] | None = None
     """The event of its silence, while that lasts."""
+    beside: dict[str, Any] = field(default_factory=dict)
+    """What else whoever drives the streams wants to be stored."""
 
 
 @dataclass(slots=True)
@@ -110,10 +112,32 @@ class LiveStreams:
             newest = _moment_of(one.newest)
             stream = self._streams[one.key] = _Stream(deque(one.waiting), newest, newest)
             stream.silent = one.extra.get("silent")
+            stream.beside = dict(one.extra.get("beside", {}))
 
     def count(self, key: Key) -> int:
         """Return how many rows a stream has taken; 0 where there is none."""
         return self._pool.count(key) if key in self._streams else 0
+
+    def newest(self, key: Key) -> Any:
+        """Return the time of the newest row of a stream, as the stream took it."""
+        return self._streams[key].newest if key in self._streams else None
+
+    def beside(self, key: Key) -> dict[str, Any]:
+        """Return what is stored beside a stream, to be changed."""
+        return self._streams[key].beside
+
+    def unfinished(self, key: Key) -> list[dict[str, Any]]:
+        """Return the events of a stream that may change still, as they are now."""
+        return [event_fields(key, event) for event in self._pool.unfinished(key)]
+
+    def move(self, detector: Detector, batch: Batch) -> LiveStreams:
+        """Return the streams as they go on with another model; what that made final is in the batch."""
+        pool, made = self._pool.moved(detector)
+        after = LiveStreams(detector)
+        after._pool, after._streams = pool, self._streams
+        for key in self._streams:
+            after._tell(key, made[key], batch)
+        return after
 
     def push(
         self, rows: Mapping[Key, Sequence[Row]], batch: Batch
@@ -177,6 +201,7 @@ class LiveStreams:
         newest = None if stream.newest is None else comparable(stream.newest)
         text = newest if newest is None or isinstance(newest, float) else str(newest)
         extra = {} if stream.silent is None else {"silent": stream.silent}
+        extra |= {"beside": stream.beside} if stream.beside else {}
         return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text, extra)
 
     def step(self, batch: Batch, positions: Mapping[str, Any]) -> Step:

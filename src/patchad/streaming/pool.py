@@ -99,6 +99,10 @@ class StreamPool:
         """Return the events of a stream that are new, or in another state than when this was called last."""
         return self._known(key).changes()
 
+    def unfinished(self, key: Hashable) -> tuple[Event, ...]:
+        """Return the events of a stream that may change still, as they are now."""
+        return self._known(key).unfinished
+
     def count(self, key: Hashable) -> int:
         """Return how many rows a stream has taken."""
         return self._known(key).count

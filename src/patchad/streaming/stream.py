@@ -132,6 +132,12 @@ class Stream:
         """Events so far, in the order of their rows."""
         return tuple(event.in_zone(self._tz()) for event in self._alarms.events)
 
+    @property
+    def unfinished(self) -> tuple[Event, ...]:
+        """Events that may change still, as they are now."""
+        found = (event for event in self._alarms.recent_events() if event.state != "closed")
+        return tuple(event.in_zone(self._tz()) for event in found)
+
     def _tz(self) -> tzinfo | None:
         """Return the time zone of the newest times that had any."""
         if self._zone is None:

@@ -1,0 +1,116 @@
+"""History: curves of a stream over hours or days, thinned out so that a page can draw them, and csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from patchad.live.history import Rows
+from patchad.live.records import Records
+from patchad.live.rows import Key
+from patchad.report.packing import min_max_rows
+from patchad.serve.problems import Problem
+from patchad.serve.views import numbers, shown
+
+if TYPE_CHECKING:
+    from patchad.serve.station import Station
+
+MOST_ROWS = 200_000
+"""Rows that a curve is drawn of, the newest."""
+CHANNELS = 4
+"""Channels that are drawn where none are chosen."""
+
+
+def curves_of(
+    station: Station,
+    records: Records,
+    key: Key,
+    since: float | None,
+    until: float | None,
+    channels: Sequence[str],
+    points: int,
+) -> dict[str, Any]:
+    """Return scores with levels, and channels with the range that is usual for them."""
+    _check(station, records, key)
+    verdicts = records.verdicts(key, since, until, last=MOST_ROWS)
+    rows = records.rows(key, since, until, last=MOST_ROWS)
+    names = [name for name in channels if name in station.detector.channels_] or _worst(station, records, key, since)
+    chosen = min_max_rows(verdicts.numbers["score"], points) if len(verdicts) else np.empty(0, dtype=np.intp)
+    return {
+        "key": shown(key),
+        "rows": station.streams.count(key),
+        "score": {
+            "at": numbers(verdicts.at[chosen]),
+            "index": verdicts.index[chosen].tolist(),
+            "score": numbers(verdicts.numbers["score"][chosen]) if len(verdicts) else [],
+            "level": numbers(verdicts.numbers["level"][chosen]) if len(verdicts) else [],
+            "alarm": [bool(a) for a in verdicts.numbers["alarm"][chosen]] if len(verdicts) else [],
+        },
+        "channels": [_channel(station, rows, name, points) for name in names],
+        "first_at": _first_at(records, key),
+    }
+
+
+def _check(station: Station, records: Records, key: Key) -> None:
+    if key not in station.streams and key not in records.keys():  # noqa: SIM118 - a method of its own
+        raise Problem(404, f"there is no stream {shown(key)!r}; GET /v1/streams lists them")
+
+
+def _channel(station: Station, rows: Rows, name: str, points: int) -> dict[str, Any]:
+    values = rows.numbers.get(name)
+    low, high = usual_range(station.detector, name)
+    if values is None:
+        return {"name": name, "at": [], "value": [], "low": low, "high": high}
+    chosen = min_max_rows(values, points)
+    return {"name": name, "at": numbers(rows.at[chosen]), "value": numbers(values[chosen]), "low": low, "high": high}
+
+
+def usual_range(detector: Any, name: str) -> tuple[float | None, float | None]:
+    """Return the range that a channel had in train, as the rules of sensors know it."""
+    place = detector.channels_.index(name)
+    sensors = detector.alarm_rules_.sensors
+    low, high = (float(getattr(sensors, side)[place]) for side in ("low", "high"))
+    return (low if abs(low) < 1e300 else None), (high if abs(high) < 1e300 else None)
+
+
+def _worst(station: Station, records: Records, key: Key, since: float | None) -> list[str]:
+    """Return the channels most to blame for the newest events, then the first of the model."""
+    blame: dict[str, float] = {}
+    events = [*records.events(key, since), *station.current.get(key, ())]
+    for event in events[-10:]:
+        for name, share in event["channels"]:
+            blame[name] = blame.get(name, 0.0) + share
+    ranked = sorted(blame, key=lambda name: -blame[name])
+    return list(dict.fromkeys([*ranked, *station.detector.channels_]))[:CHANNELS]
+
+
+def _first_at(records: Records, key: Key) -> float | None:
+    first = records.first_at(key)
+    return None if first is None or not np.isfinite(first) else first
+
+
+def export_csv(station: Station, records: Records, key: Key, since: float | None, until: float | None) -> bytes:
+    """Return rows with their verdicts as csv."""
+    _check(station, records, key)
+    rows = records.rows(key, since, until, last=MOST_ROWS)
+    verdicts = records.verdicts(key, since, until, last=MOST_ROWS)
+    columns = [name for name in station.streams.columns.channels if name in rows.numbers or name in rows.texts]
+    said = {index: place for place, index in enumerate(verdicts.index.tolist())}
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "time", *columns, "score", "level", "alarm"])
+    for index, time, row in zip(rows.index.tolist(), rows.times, rows, strict=True):
+        place = said.get(index)
+        verdict = ["", "", ""] if place is None else _verdict(verdicts, place)
+        cells = ["" if row.get(name) is None else row[name] for name in columns]
+        writer.writerow([index, "" if time is None else time, *cells, *verdict])
+    return text.getvalue().encode()
+
+
+def _verdict(verdicts: Rows, place: int) -> list[Any]:
+    score, level, alarm = (float(verdicts.numbers[name][place]) for name in ("score", "level", "alarm"))
+    return ["" if score != score else score, "" if level != level else level, int(alarm)]
