@@ -37,3 +37,19 @@ def known_parts(train: Sequence[Series], held_out: Sequence[Sequence[slice]]) ->
         edges = [0, *(edge for block in blocks for edge in (block.start, block.stop)), len(series)]
         parts += [series.values[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True) if b > a]
     return parts
+
+
+def newest(series: Sequence[FloatArray], least: int, most: int) -> list[FloatArray]:
+    """Return the newest rows of series `(time, channel)`, at most `most` in all, of each at least `least` or none.
+
+    Examples
+    --------
+    >>> [len(part) for part in newest([np.zeros((50, 1)), np.zeros((40, 1)), np.zeros((30, 1))], 10, 65)]
+    [30, 35]
+    """
+    found: list[FloatArray] = []
+    for values in reversed(series):
+        if most >= least:
+            found.append(values[-most:])
+            most -= len(found[-1])
+    return found

@@ -100,26 +100,36 @@ class NeuralDetector(WindowDetector):
         return sum(parameter.numel() for parameter in self.net_.parameters())
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
-        budget = self._budget()
         seed = self._seed()
         self.net_ = self._new_net(seed)
         windows = WindowSampler(known, self.window_, self.stride)
+        self.history_: list[Progress] = []
+        if not self._is_trained():
+            self._train(windows, WindowSampler(held_out, self.window_), seed)
+        self.net_.eval()
+        self._settle(windows)
+
+    def _train(self, windows: WindowSampler, held_out: WindowSampler, seed: int) -> None:
+        budget = self._budget()
         goals = self._goals(self.net_)
         # A goal that can be captured draws no random numbers, and needs no generator.
         draws = not all(goal.capturable for goal in goals)
         with training_bar(self.verbose) as show, seeded(seed, self.device_) if draws else nullcontext():
-            self.history_: list[Progress] = train(
+            self.history_ = train(
                 self.net_,
                 goals,
                 windows,
-                WindowSampler(held_out, self.window_),
+                held_out,
                 self.scaler_,
                 budget,
                 seed=seed,
                 device=self.device_,
                 watch=_each(show, getattr(self, "_watch", None)),
             )
-        self._settle(windows)
+
+    def _is_trained(self) -> bool:
+        """Return whether a new net has nothing to learn."""
+        return False
 
     def _budget(self) -> TrainConfig:
         """Return how long and how fast to train."""
@@ -159,10 +169,14 @@ class NeuralDetector(WindowDetector):
         state.load_into("net_", net)
         self.net_ = net.to(self.device_).eval()
 
+    def _sizes(self) -> dict[str, Any]:
+        """Return what the sizes of the net are made from, by name."""
+        return dict(self.get_params(deep=False))
+
     def _check_depth(self, state: State) -> None:
         """Refuse a file that claims more layers than it has arrays: a million of them take minutes to build."""
         arrays = sum(name.startswith("net_.") for name in state.arrays)
-        for name, value in self.get_params(deep=False).items():
+        for name, value in self._sizes().items():
             count = len(value) if isinstance(value, tuple) else value if name == "layers" else 0
             if count > arrays:
                 raise ModelFileError(f"{name} stands for {count} parts of a net, and the file has {arrays} arrays")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
@@ -13,14 +13,17 @@ from torch import Tensor, nn
 
 from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
+from patchad.data.holdout import newest
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
-from patchad.data.windows import Block, Fold, WindowStage, shrink_window
+from patchad.data.windows import Block, Fold
 from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
+from patchad.detectors.expecting import expected_rows
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.presets import CODE, PAPER, preset
+from patchad.detectors.pretrained import check_tuning, pretrained_origin, shrunk, with_weights
 from patchad.detectors.state import State
 from patchad.detectors.windowed import Scaling
 from patchad.errors import InputError, UnsupportedError
@@ -36,13 +39,13 @@ from patchad.model.net import (
     Positions,
     ViewPooling,
 )
+from patchad.model.pretrained import Origin
 from patchad.model.relations import Relations
 from patchad.model.reliability import inject_faults
 from patchad.model.score import READS, Fusion, ScoreKind, ScoreRule
 from patchad.model.training import Goal, TrainConfig
 from patchad.model.witnesses import WITNESSES, Training, Witness
 from patchad.model.witnesses.discrepancy import Discrepancy
-from patchad.model.witnesses.residual import Residual
 
 Kind = TypeVar("Kind", bound=Witness)
 
@@ -146,6 +149,12 @@ class PatchAD(NeuralDetector):
         What the paper's public code does otherwise: the form of the mixers, whether windows are normalised one by one,
         whether the intra view embeds `phases` or `runs` of points, the weight of the reconstruction in the loss (0:
         none is trained), dropout, and the factor of the learning rate after every epoch but the first. See `code`.
+    weights
+        None: the net is trained on train; `pretrained`: it comes trained, sees one channel at a time, and `fit` learns
+        all the rest, in seconds; or a file of such weights. They say what the net looks like: `window` is one of
+        theirs, and the parameters of its shape are left alone.
+    tune_steps
+        Training steps on top of pretrained weights, in place of `max_steps` and `epochs`.
 
     Examples
     --------
@@ -161,7 +170,11 @@ class PatchAD(NeuralDetector):
     """
 
     name = "patchad"
-    learned: ClassVar[Mapping[str, Any] | None] = {"patch_sizes_": tuple[int, ...], "rule_": ScoreRule}
+    learned: ClassVar[Mapping[str, Any] | None] = {
+        "patch_sizes_": tuple[int, ...],
+        "rule_": ScoreRule,
+        "origin_": Origin | None,
+    }
 
     window: int = 120
     patch_sizes: tuple[int, ...] = (3, 5)
@@ -195,6 +208,8 @@ class PatchAD(NeuralDetector):
     reconstruction: float = 1.0
     dropout: float = 0.0
     decay: float = 1.0
+    weights: str | None = None
+    tune_steps: int = 0
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
@@ -237,18 +252,23 @@ class PatchAD(NeuralDetector):
             raise InputError(f"adapt={self.adapt} is out of range; it must be 0 for never, or a number of rows")
         if self.reconstruction == 0 and READS.get(self.score) == "residual":
             raise InputError(f"score={self.score!r} needs a reconstruction, and reconstruction=0 trains none")
+        check_tuning(self)
 
     def _plan(self, lengths: Sequence[int]) -> float:
+        self.origin_ = pretrained_origin(self)
         self._net_config(self.window, tuple(self.patch_sizes))  # parameters that can never fit are refused here
         return super()._plan(lengths)
 
     def _shrink(self, most: int) -> None:
-        self.window_, self.patch_sizes_ = shrink_window(most, self.window, tuple(self.patch_sizes))
+        self.window_, self.patch_sizes_ = shrunk(self, most)
 
     def _shape(self) -> str:
         return f"{self.window_} with patch sizes {self.patch_sizes_}"
 
     def _net_config(self, window: int, patch_sizes: tuple[int, ...]) -> NetConfig:
+        origin: Origin | None = getattr(self, "origin_", None)
+        if origin is not None:
+            return origin.shape.config(len(self.channels_), window)
         return NetConfig(
             channels=len(self.channels_),
             window=window,
@@ -273,6 +293,12 @@ class PatchAD(NeuralDetector):
     def _build(self, channels: int) -> PatchADNet:  # noqa: ARG002 - the configuration has them
         return PatchADNet(self._net_config(self.window_, self.patch_sizes_))
 
+    def _new_net(self, seed: int) -> nn.Module:
+        return with_weights(self, super()._new_net(seed))
+
+    def _is_trained(self) -> bool:
+        return self.weights is not None and self.tune_steps == 0
+
     def _goals(self, net: nn.Module) -> list[Goal]:
         self._objective = ObjectiveConfig(
             objective=self.objective,
@@ -288,7 +314,8 @@ class PatchAD(NeuralDetector):
         return [Goal(list(net.parameters()), self._loss, micro_batch=micro_batch, capturable=capturable)]
 
     def _budget(self) -> TrainConfig:
-        return replace(super()._budget(), decay=self.decay)
+        budget = replace(super()._budget(), decay=self.decay)
+        return budget if self.weights is None else replace(budget, max_steps=self.tune_steps, epochs=None)
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._objective)
@@ -304,6 +331,7 @@ class PatchAD(NeuralDetector):
             orientation=self._orientation(),
             memory=self.memory if self.score == "fused" else 0,
             seed=self._seed(),
+            coupling=self.score == "fused" and self.origin_ is not None,
         )
         trained = [kind for kind in WITNESSES.values() if self.reconstruction or not kind.from_reconstruction]
         found = [kind.fit(training) for kind in trained]
@@ -311,14 +339,13 @@ class PatchAD(NeuralDetector):
         self.rule_ = self._calibrated([one for one in found if one is not None], calibration)
         self.backend_: Backend = self._torch_backend(self.rule_.witnesses)
         if self.score == "fused":
-            self.rule_ = self.rule_.with_scale(self._folded(self._newest(calibration)))
+            self.rule_ = self.rule_.with_scale(self._folded(newest(calibration, self.window_, CALIBRATION_ROWS)))
             self.rule_ = self._weighed(calibration, training.seed)
 
     def _weighed(self, calibration: Sequence[FloatArray], seed: int) -> ScoreRule:
         """Learn how much each column counts from faults that are put into these series."""
         generator = np.random.default_rng(seed)
-        newest = self._newest(calibration)
-        faulty = [inject_faults(values, generator) for values in newest]
+        faulty = [inject_faults(values, generator) for values in newest(calibration, self.window_, CALIBRATION_ROWS)]
         return self.rule_.with_weights(
             self._folded([values for values, _ in faulty]), np.concatenate([where for _, where in faulty])
         )
@@ -337,16 +364,6 @@ class PatchAD(NeuralDetector):
 
     def _torch_backend(self, witnesses: Sequence[Witness]) -> TorchBackend:
         return TorchBackend(cast("PatchADNet", self.net_), witnesses, self.device_)
-
-    def _newest(self, series: Sequence[FloatArray]) -> list[FloatArray]:
-        """Return the newest rows of these series, at most `CALIBRATION_ROWS` in all."""
-        newest: list[FloatArray] = []
-        left = CALIBRATION_ROWS
-        for values in reversed(series):
-            if left >= self.window_:
-                newest.append(values[-left:])
-                left -= len(newest[-1])
-        return newest
 
     def _folded(self, series: Sequence[FloatArray]) -> Scored:
         """Return the folded columns `(time, column)` of these series."""
@@ -415,31 +432,10 @@ class PatchAD(NeuralDetector):
         return columns, self.rule_.attribution(evidence)[:, -steps:] if explain else None
 
     def _expected_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
-        """Reconstruct these rows: the mean over all windows that cover them; 99 % of held-out errors are within reach.
+        return expected_rows(self, series, rows)
 
-        Windows are a row apart here, whatever `hop` is. The net errs, and reaches, differently at each position of a
-        window, and a row lies at every `hop`-th position only: drawn so, the curves would repeat every `hop` rows.
-        """
-        window, channels = self.window_, len(self.channels_)
-        if len(series) < window or not self.reconstruction:
-            return None
-        start = max(min(rows.start - window + 1, len(series) - window), 0)
-        values = series.values[start : max(rows.stop + window - 1, start + window)]
-        reach = np.asarray(self._witness(Residual).by_channel.high)
-
-        def reconstruct(block: Block, steps: int) -> tuple[FloatArray, None]:
-            windows = torch.from_numpy(self.scaler_(block.rows))[
-                torch.from_numpy(block.starts)[:, None] + torch.arange(window)
-            ]
-            with torch.inference_mode():
-                outputs = self.net_(windows.to(self.device_), project=False)
-                found = torch.stack([out.reconstruction[:, -steps:] for out in outputs]).mean(0).cpu().numpy()
-            return np.concatenate([found, np.broadcast_to(reach[-steps:], found.shape)], axis=2), None
-
-        stage = WindowStage(window, 1, "mean", self._batch(), reconstruct)
-        found = Scored.join([stage.push(values), stage.flush()]).scores[rows.start - start : rows.stop - start]
-        scale = self.scaler_
-        return found[:, :channels] * scale.spread + scale.mean, found[:, channels:] * scale.spread
+    def _sizes(self) -> dict[str, Any]:
+        return super()._sizes() | ({} if self.origin_ is None else asdict(self.origin_.shape))
 
     def _rebuild(self, state: State) -> None:
         super()._rebuild(state)

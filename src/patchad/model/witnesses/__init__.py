@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from patchad.model.witnesses.base import Evidence, Training, Witness
+from patchad.model.witnesses.coupling import Coupling
 from patchad.model.witnesses.discrepancy import Discrepancy
 from patchad.model.witnesses.memory import Memory
 from patchad.model.witnesses.residual import Residual
 
 __all__ = ["WITNESSES", "Evidence", "Training", "Witness"]
 
-WITNESSES: Mapping[str, type[Witness]] = {kind.name: kind for kind in (Discrepancy, Residual, Memory)}
+WITNESSES: Mapping[str, type[Witness]] = {kind.name: kind for kind in (Discrepancy, Residual, Memory, Coupling)}
 """Every witness of the fused score, in the order of its columns."""

@@ -44,6 +44,8 @@ class Training:
     memory: int
     """Approximate memory size in values; 0 disables it."""
     seed: int
+    coupling: bool = False
+    """Whether a channel is predicted from the others: the net does not do so."""
 
 
 class Witness(Protocol):
@@ -107,6 +109,11 @@ def scaled(values: Tensor, scale: TailScale) -> Tensor:
     newest = slice(-values.shape[1], None)
     median, spread = (torch.as_tensor(a[newest], dtype=values.dtype) for a in (scale.median, scale.spread))
     return (values - median.to(values.device)) / spread.to(values.device)
+
+
+def mean_and_maximum(values: Tensor) -> Tensor:
+    """Return the mean and the largest of the channels, `(..., 2)`: what all share, and what one has alone."""
+    return torch.stack([values.mean(-1, dtype=torch.float64), values.amax(-1).double()], -1)
 
 
 def uncalibrated() -> TailScale:

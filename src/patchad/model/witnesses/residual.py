@@ -13,7 +13,7 @@ from torch import Tensor
 from patchad.data.scaling import TailScale
 from patchad.data.table import FloatArray
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import Training, scale_by_step, scaled, uncalibrated
+from patchad.model.witnesses.base import Training, mean_and_maximum, scale_by_step, scaled, uncalibrated
 
 RESIDUAL_FLOOR = 0.02
 """Least spread of a residual, in standard deviations of its channel: a smaller one is rounding, not noise."""
@@ -47,18 +47,18 @@ class Residual:
     def calibrated(self, observed: FloatArray) -> Self:
         """Learn the scales of each channel, then of their mean and maximum."""
         by_channel = scale_by_step(observed, lambda usual: np.full_like(usual, RESIDUAL_FLOOR))
-        both = _mean_and_maximum(torch.from_numpy(by_channel(observed))).numpy()
+        both = mean_and_maximum(torch.from_numpy(by_channel(observed))).numpy()
         summary = scale_by_step(both, lambda usual: np.full_like(usual, SUMMARY_FLOOR))
         return replace(self, by_channel=by_channel, summary=summary)
 
     def columns(self, observed: Tensor) -> Tensor:
         """Return the sum of mean and maximum, each scaled: what all channels share, and what one has alone."""
-        both = _mean_and_maximum(scaled(observed, self.by_channel))
+        both = mean_and_maximum(scaled(observed, self.by_channel))
         return scaled(both, self.summary).sum(-1, keepdim=True)
 
     def alone(self, observed: Tensor) -> Tensor:
         """Return the mean of the scaled errors."""
-        return _mean_and_maximum(scaled(observed, self.by_channel))[..., :1]
+        return mean_and_maximum(scaled(observed, self.by_channel))[..., :1]
 
     def attribution(self, observed: FloatArray) -> FloatArray:
         """Return how far the error of each channel is over its usual value."""
@@ -72,7 +72,3 @@ class Residual:
     def to(self, device: torch.device) -> Self:  # noqa: ARG002 - it holds no tensor
         """Return itself."""
         return self
-
-
-def _mean_and_maximum(errors: Tensor) -> Tensor:
-    return torch.stack([errors.mean(-1, dtype=torch.float64), errors.amax(-1).double()], -1)

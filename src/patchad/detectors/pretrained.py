@@ -1,0 +1,71 @@
+"""Pretrained weights in a PatchAD: which of them it names, and whether its parameters fit them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, cast
+
+from torch import nn
+
+from patchad.data.windows import shrink_window
+from patchad.errors import InputError, listed
+from patchad.model.pretrained import Origin, read_weights
+
+if TYPE_CHECKING:
+    from patchad.detectors.patchad import PatchAD
+    from patchad.model.net import PatchADNet
+
+TRAINED_FOR = {"objective": "agreement", "distance": "kl"}
+"""What every pretrained net was trained for."""
+
+
+def pretrained_origin(detector: PatchAD) -> Origin | None:
+    """Return the origin of the weights that a detector names, if any; refuse parameters that contradict them.
+
+    A parameter that has its default value does not contradict.
+    """
+    if detector.weights is None:
+        return None
+    weights = read_weights(detector.weights)
+    if detector.window not in weights.nets:
+        raise InputError(
+            f"weights={detector.weights!r} have no window {detector.window}; use one of {listed(tuple(weights.nets))}"
+        )
+    shape = asdict(weights.shape.config(1, detector.window)) | TRAINED_FOR
+    defaults = {one.name: one.default for one in fields(detector)}
+    for name in shape.keys() - {"channels", "window"}:
+        value = getattr(detector, name)
+        if value not in (defaults[name], shape[name]) and _tuple(value) != shape[name]:
+            raise InputError(
+                f"weights={detector.weights!r} have {name}={shape[name]!r}, not {value!r}; leave {name} out"
+            )
+    return weights.origin
+
+
+def check_tuning(detector: PatchAD) -> None:
+    """Refuse tuning steps where there is nothing to tune."""
+    if detector.tune_steps < 0 or (detector.tune_steps and detector.weights is None):
+        raise InputError(
+            f"tune_steps={detector.tune_steps} does not fit weights={detector.weights!r}; it must be 0 for none, or a "
+            "number of steps on top of weights='pretrained'"
+        )
+
+
+def shrunk(detector: PatchAD, most: int) -> tuple[int, tuple[int, ...]]:
+    """Return the longest window of at most `most` rows, of the weights where there are some, and its patch sizes."""
+    if detector.weights is None:
+        return shrink_window(most, detector.window, tuple(detector.patch_sizes))
+    weights = read_weights(detector.weights)
+    return weights.window(min(most, detector.window)), weights.shape.patch_sizes
+
+
+def with_weights(detector: PatchAD, net: nn.Module) -> nn.Module:
+    """Give a new net the weights that the detector names, if any."""
+    if detector.weights is not None:
+        read_weights(detector.weights).load_into(cast("PatchADNet", net))
+    return net
+
+
+def _tuple(value: object) -> object:
+    """Return a list as the tuple that it stands for."""
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import waves
+
+from patchad import InputError, PatchAD, StreamDetector, load
+from patchad.detectors import checkpoint
+from patchad.errors import ModelFileError
+from patchad.model.net import PatchADNet
+from patchad.model.pretrained import Shape, read_weights, write_weights
+
+SHAPE = Shape((3, 5), 8, 1)
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> str:
+    """A file of random nets for three windows."""
+    path = tmp_path_factory.mktemp("weights") / "random.safetensors"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        nets = {window: PatchADNet(SHAPE.config(1, window)) for window in (15, 30, 60)}
+    write_weights(path, SHAPE, nets, {})
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def pretrained(weights) -> PatchAD:
+    return PatchAD(weights=weights, window=30).fit(waves(600))
+
+
+def faulty(rows: int = 300) -> np.ndarray:
+    found = waves(rows, seed=1)
+    found[100:130, 1] = found[100:130, 1].mean() + 3
+    return found
+
+
+def test_nothing_of_the_net_is_learned(pretrained, weights):
+    assert pretrained.history_ == []
+    for name, array in read_weights(weights).nets[30].items():
+        np.testing.assert_array_equal(pretrained.net_.state_dict()[name].numpy(), array.astype(np.float32))
+
+
+def test_scales_memory_and_level_are(pretrained):
+    events = pretrained.detect(faulty()).events
+    assert [event.channels[0][0] for event in events] == ["channel_1"]
+    assert 90 <= events[0].start <= 110
+
+
+def test_channels_that_follow_each_other_are_a_witness_of_their_own(pretrained, weights):
+    assert [one.name for one in pretrained.rule_.witnesses] == ["discrepancy", "residual", "memory", "coupling"]
+    single = PatchAD(weights=weights, window=15).fit(waves(200, 1))
+    assert [one.name for one in single.rule_.witnesses] == ["discrepancy", "residual", "memory"]
+    alone = PatchAD(weights=weights, window=15, score="residual").fit(waves(200, 2))
+    assert [one.name for one in alone.rule_.witnesses] == ["discrepancy", "residual"]
+
+
+def test_a_broken_relation_is_seen_that_each_channel_alone_hides(weights):
+    random = np.random.default_rng(0)
+
+    def plant(rows: int) -> np.ndarray:
+        shared = np.convolve(random.standard_normal(rows + 9), np.ones(10) / 10, "valid")
+        return shared[:, None] * [1.0, -2.0, 3.0] + 0.02 * random.standard_normal((rows, 3))
+
+    test, other = plant(400), plant(400)
+    test[200:240, 2] = other[200:240, 2]  # as usual, but not with the others
+    events = PatchAD(weights=weights, window=30).fit(plant(1500)).detect(test).events
+    assert len(events) == 1
+    assert 195 <= events[0].start <= 205
+    assert events[0].channels[0][0] == "channel_2"
+
+
+def test_a_saved_detector_equals_the_loaded_one_without_the_weights_file(pretrained, tmp_path):
+    pretrained.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.origin_ == pretrained.origin_
+    np.testing.assert_array_equal(again.detect(faulty()).scores, pretrained.detect(faulty()).scores)
+
+
+def test_a_stream_equals_the_batch(pretrained):
+    rows = faulty(200)
+    stream = StreamDetector(pretrained)
+    found = [one.score for row in rows for one in stream.push(row)] + [one.score for one in stream.flush()]
+    np.testing.assert_allclose(found, pretrained.detect(rows).scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("rows", "window"), [(32, 15), (70, 30), (200, 60)])
+def test_short_train_takes_a_shorter_window_of_the_weights(weights, rows, window):
+    detector = PatchAD(weights=weights, window=60).fit(waves(rows, 2))
+    assert detector.window_ == window
+    assert len(detector.detect(faulty()[:, :2]).scores) == 300
+
+
+def test_tuning_trains_on(pretrained, weights):
+    tuned = PatchAD(weights=weights, window=30, tune_steps=2).fit(waves(600))
+    assert tuned.history_[-1].steps == 2
+    name = "scales.0.embed_inter.weight"
+    assert not torch.equal(tuned.net_.state_dict()[name], pretrained.net_.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"d_model": 64}, "have d_model=8, not 64; leave d_model out"),
+        ({"patch_sizes": [2, 5]}, "leave patch_sizes out"),
+        ({"objective": "adversarial"}, "leave objective out"),
+        ({"window": 40}, "have no window 40; use one of '15', '30', '60'"),
+        ({"tune_steps": -1}, "tune_steps=-1"),
+        ({"weights": None, "tune_steps": 5}, "weights='pretrained'"),
+        ({"weights": "absent"}, "there are no weights 'absent'"),
+    ],
+)
+def test_parameters_that_contradict_the_weights_are_refused(weights, changes, message):
+    with pytest.raises(InputError, match=message):
+        PatchAD(**({"weights": weights, "window": 30} | changes)).fit(waves(200))
+
+
+def test_parameters_of_the_weights_may_be_given(weights):
+    PatchAD(weights=weights, window=15, d_model=8, layers=1, patch_sizes=[3, 5]).fit(waves(100))
+
+
+def test_a_file_that_claims_a_huge_net_is_refused_at_once(pretrained, tmp_path):
+    pretrained.save(tmp_path / "model")
+    header, arrays = checkpoint.read(tmp_path / "model")
+    header["learned"]["origin_.shape.layers"] = 10**7
+    checkpoint.write(tmp_path / "model", header, arrays)
+    with pytest.raises(ModelFileError, match="layers stands for 10000000 parts"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.slow
+def test_the_exported_graph_agrees(pretrained):
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from patchad.detectors.backends.onnx import to_onnx
+
+    to_onnx(pretrained)  # compares what every witness observes

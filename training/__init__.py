@@ -1,0 +1,1 @@
+"""How the pretrained weights are made. Not a part of the package."""
