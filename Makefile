@@ -27,6 +27,9 @@ test-all: .venv/ready  ## and the checks that take minutes
 test-adapters: .venv/ready  ## other frameworks, each in an environment of its own; writes the counts into docs/adapters.md
 	$(PYTHON) scripts/test-adapters $(ENVIRONMENTS)
 
+test-fleet: .venv/ready  ## a Ray cluster in this process gives what local processes give, also if a worker is killed
+	$(TESTS) tests/fleet/test_cluster.py -k "same_files or killed_worker"
+
 soak: .venv/ready  ## 100,000 hostile inputs and 500 kills: hours; resumes, and writes what came of them
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 
