@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two processes of one thread each: threads that wait for each other crawl when the machine has other work to do.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-live test-all soak check format clean
+.PHONY: demo test test-live test-fleet test-all soak check format clean
 
 .venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_kernels/csrc/*)
 	$(PYTHON) -m venv .venv
@@ -28,7 +28,7 @@ test-adapters: .venv/ready  ## other frameworks, each in an environment of its o
 	$(PYTHON) scripts/test-adapters $(ENVIRONMENTS)
 
 test-fleet: .venv/ready  ## a Ray cluster in this process gives what local processes give, also if a worker is killed
-	$(TESTS) tests/fleet/test_cluster.py -k "same_files or killed_worker"
+	$(TESTS) -n 0 tests/fleet/test_cluster.py -k "same_files or killed_worker"
 
 soak: .venv/ready  ## 100,000 hostile inputs and 500 kills: hours; resumes, and writes what came of them
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak

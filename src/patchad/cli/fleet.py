@@ -17,7 +17,7 @@ from patchad.cli.reading import reading_options
 from patchad.data.reading import Reading
 
 if TYPE_CHECKING:
-    from patchad.fleet.results import Result
+    from patchad.fleet.results import Fitted, Result
 
 app = typer.Typer(help="Many series, or very long ones, on all cores of this machine or on a cluster.")
 
@@ -32,6 +32,14 @@ class EngineName(StrEnum):
     ray = "ray"
 
 
+class ModeName(StrEnum):
+    """What the models of a fleet share."""
+
+    each = "each"
+    shared = "global"
+    tuned = "tuned"
+
+
 Data = Annotated[
     list[str],
     typer.Argument(help="Data files (csv, parquet, ...), folders of them, patterns in quotes, or URLs (s3://, gs://)."),
@@ -44,6 +52,66 @@ Out = Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Folder
 Engine = Annotated[EngineName, typer.Option(help="local: the cores of this machine; ray: a cluster.")]
 Workers = Annotated[int | None, typer.Option(metavar="N", help="Tasks at a time; by default one for each core.")]
 Address = Annotated[str | None, typer.Option(metavar="A", help="Address of a Ray cluster; by default one is started.")]
+
+
+@app.command()
+@reading_options(member="train")
+def fit(
+    data: Data,
+    output: Out,
+    reading: Reading,
+    by: By = None,
+    mode: Annotated[
+        ModeName,
+        typer.Option(
+            help="each: every series trains its own net; global: series with the same channels share one, with their "
+            "own scale, memory and calibration; tuned: and train it a little further."
+        ),
+    ] = ModeName.each,
+    engine: Engine = EngineName.local,
+    workers: Workers = None,
+    address: Address = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
+    ] = None,
+    exclude_periods: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Leave out known incidents: a csv file with from,to[,channel]."),
+    ] = None,
+) -> None:
+    """Train a model for every series of a fleet.
+
+    Writes OUT/SERIES.safetensors for each, which `patchad fleet detect OUT DATA` takes, and OUT/manifest.csv. Series
+    that are finished are not done again when the same command is run once more.
+    """
+    from patchad.data.parameters import parse_assignments
+    from patchad.data.periods import read_periods
+    from patchad.detectors.patchad import PatchAD
+    from patchad.fleet.fitting import FitJob, fit_fleet
+    from patchad.fleet.runner import make_runner
+
+    parameters = parse_assignments(settings or [], PatchAD)
+    job = FitJob(
+        data=tuple(data),
+        out=output,
+        by=by,
+        mode=mode.value,
+        parameters=parameters,
+        excluded=() if exclude_periods is None else tuple(read_periods(exclude_periods)),
+        reading=replace(_without(reading, by), unread=parameters.get("ignore", ())),
+    )
+    with _resumable(output), make_runner(engine, workers, address) as runner, _bar("fitting") as watch:
+        outcome = fit_fleet(job, runner, watch)
+    for note in outcome.notes:
+        notify(f"note: {note}")
+    done = [one for one in outcome.results if not one.error]
+    if not done:
+        raise refusal(outcome.failed)
+    before = f", {outcome.resumed} of them finished before" if outcome.resumed else ""
+    notify(f"fitted {sum(one.rows for one in done):,} rows of {len(done)} series{before}; wrote {output}")
+    if outcome.failed:
+        raise refusal(outcome.failed, len(done))
 
 
 @app.command()
@@ -158,7 +226,7 @@ def _bar(doing: str) -> Iterator[Callable[[Any, float], None]]:
         task = bar.add_task(doing, total=1.0, series=0, rate="-")
         began, counts = time.monotonic(), [0, 0]
 
-        def watch(result: Result, share: float) -> None:
+        def watch(result: Result | Fitted, share: float) -> None:
             counts[0] += 1
             counts[1] += result.rows
             rate = counts[1] / max(time.monotonic() - began, 1e-3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -15,7 +15,7 @@ from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.detectors.state import State
 from patchad.detectors.windowed import WindowDetector
-from patchad.errors import ModelFileError
+from patchad.errors import InputError, ModelFileError
 from patchad.model.progress import training_bar
 from patchad.model.randomness import seeded
 from patchad.model.training import Goal, Progress, TrainConfig, find_device, train
@@ -94,6 +94,22 @@ class NeuralDetector(WindowDetector):
         self._watch = watch
         return self
 
+    def begin_with(self, weights: Mapping[str, Tensor], steps: int) -> Self:
+        """Let later fits begin with the weights of a net of the same shape, and train it `steps` steps, or not at all.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from patchad import PatchAD
+        >>> waves = np.sin(np.arange(400) / 5)[:, None]
+        >>> first = PatchAD(window=30, max_steps=3).fit(waves)
+        >>> second = PatchAD(window=30).begin_with(first.net_.state_dict(), steps=0).fit(2 * waves)
+        >>> all(bool((one == other).all()) for one, other in zip(first.net_.parameters(), second.net_.parameters()))
+        True
+        """
+        self._beginning = (dict(weights), steps)
+        return self
+
     @property
     def n_parameters_(self) -> int:
         """Trained parameters of the net."""
@@ -112,6 +128,11 @@ class NeuralDetector(WindowDetector):
     def _train(self, windows: WindowSampler, held_out: WindowSampler, seed: int) -> None:
         budget = self._budget()
         goals = self._goals(self.net_)
+        if hasattr(self, "_beginning"):
+            steps = self._take_over(self.net_)
+            if steps == 0:
+                return
+            budget = replace(budget, max_steps=steps, epochs=None, decay=1.0)
         # A goal that can be captured draws no random numbers, and needs no generator.
         draws = not all(goal.capturable for goal in goals)
         with training_bar(self.verbose) as show, seeded(seed, self.device_) if draws else nullcontext():
@@ -130,6 +151,18 @@ class NeuralDetector(WindowDetector):
     def _is_trained(self) -> bool:
         """Return whether a new net has nothing to learn."""
         return False
+
+    def _take_over(self, net: nn.Module) -> int:
+        """Give a net the weights to begin with; return how many steps it is to be trained."""
+        weights, steps = self._beginning
+        try:
+            net.load_state_dict(weights)
+        except RuntimeError:
+            raise InputError(
+                f"the weights to begin with are of a net of another shape than this one, of {len(self.channels_)} "
+                f"channels and windows of {self.window_} rows (a short train shrinks them); fit this series by itself"
+            ) from None
+        return steps
 
     def _budget(self) -> TrainConfig:
         """Return how long and how fast to train."""

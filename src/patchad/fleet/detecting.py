@@ -20,7 +20,7 @@ from patchad.errors import InputError, PatchADError
 from patchad.fleet.loading import Loaded, Source, load
 from patchad.fleet.models import Model, Models
 from patchad.fleet.names import file_names
-from patchad.fleet.planning import Fleet, batches, find_series, key_of, weights
+from patchad.fleet.planning import Fleet, batches, find_series, key_of, shares
 from patchad.fleet.results import Result, events_json, manifest_csv, pyarrow, read_result, result_of, write_scores
 from patchad.fleet.runner import Runner
 from patchad.thresholds.promise import parse_rate
@@ -104,8 +104,8 @@ def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Ou
     models = Models(job.model, runner)
     _check_options(job.options, models)
     fleet = find_series(job.data, job.by, job.reading, runner, models)
-    check_apart(job.out, [file.path for one in fleet.sources for file in one.files], models)
-    share = _shares(fleet)
+    check_apart(job.out, [file.path for one in fleet.sources for file in one.files], models.files())
+    share = shares(fleet.sources)
     done: dict[str, Result] = {}
     tasks = _plan(job, fleet, models, runner.workers, done)
     resumed = sum(not one.error for one in done.values())
@@ -131,21 +131,15 @@ def _check_options(options: Options, models: Models) -> None:
         copy.copy(load_model(models.files()[0])).set_threshold(options.threshold)
 
 
-def check_apart(out: Path, inputs: Sequence[str], models: Models) -> None:
+def check_apart(out: Path, inputs: Sequence[str], models: Sequence[Path]) -> None:
     """Refuse a folder for results that inputs or models lie in: they would be overwritten, or read next time."""
     folder = out.resolve()
     if out.exists() and not out.is_dir():
         raise InputError(f"-o {str(out)!r} is no folder; give the path of one to write to")
     given = [Path(one) for one in inputs if "://" not in one]
-    for path in (*given, *models.files()):
+    for path in (*given, *models):
         if path.resolve().parent in (folder, folder / SCORES):
             raise InputError(f"-o {str(out)!r} holds the input {str(path)!r}; give another folder to write to")
-
-
-def _shares(fleet: Fleet) -> dict[str, float]:
-    sizes = weights(fleet.sources)
-    total = sum(sizes.values())
-    return {name: size / total for name, size in sizes.items()}
 
 
 def _plan(job: Job, fleet: Fleet, models: Models, workers: int, done: dict[str, Result]) -> list[Task]:
@@ -220,7 +214,7 @@ def _results(task: Task) -> Iterator[Result]:
 
 def _attempt(source: Source, loaded: Loaded | InputError, task: Task, model: Model, path: Path, key: str) -> Result:
     if isinstance(loaded, InputError):
-        return Result(series=source.name, error=_naming(source, str(loaded)))
+        return Result(series=source.name, error=source.told(loaded))
     began = time.perf_counter()
     try:
         return _judge(source, loaded, task, model, path, key, began)
@@ -233,7 +227,7 @@ def _attempt(source: Source, loaded: Loaded | InputError, task: Task, model: Mod
     except Exception as error:  # noqa: BLE001 - one series' failure must not end the others
         reason = f"{type(error).__name__}: {error}"
     seconds = time.perf_counter() - began
-    return Result(series=source.name, seconds=seconds, error=_naming(source, reason))
+    return Result(series=source.name, seconds=seconds, error=source.told(reason))
 
 
 def _judge(source: Source, loaded: Loaded, task: Task, model: Model, path: Path, key: str, began: float) -> Result:
@@ -256,8 +250,3 @@ def prepared(fitted: Detector, options: Options, table: Table) -> Detector:
     if options.false_alarms is not None:
         detector.false_alarms = parse_rate(options.false_alarms, [table.index])
     return detector.set_threshold(detector.threshold if options.threshold is None else options.threshold)
-
-
-def _naming(source: Source, reason: str) -> str:
-    """Let an error begin with the series, or the file, that it is about."""
-    return reason if any(reason.startswith(file.path) for file in source.files) else f"{source.name}: {reason}"

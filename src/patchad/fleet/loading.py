@@ -32,6 +32,11 @@ class Source:
     rows: int | None = None
     """How many, where it is known."""
 
+    def told(self, reason: object) -> str:
+        """Let a reason begin with the series, or the file, that it is about."""
+        text = str(reason)
+        return text if any(text.startswith(file.path) for file in self.files) else f"{self.name}: {text}"
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:

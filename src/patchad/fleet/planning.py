@@ -135,14 +135,15 @@ def batches(sources: Sequence[Source], workers: int) -> list[tuple[Source, ...]]
     return tasks
 
 
-def weights(sources: Iterable[Source]) -> dict[str, float]:
-    """Return how many bytes of files each series takes, about."""
+def shares(sources: Iterable[Source]) -> dict[str, float]:
+    """Return which share of the bytes of all files each series takes, about."""
     own = list(sources)
-    shared: dict[File, int] = {}
+    holders: dict[File, int] = {}
     for source in own:
         for file in source.files:
-            shared[file] = shared.get(file, 0) + 1
-    return {source.name: sum((file.size + 1) / shared[file] for file in source.files) for source in own}
+            holders[file] = holders.get(file, 0) + 1
+    sizes = {source.name: sum((file.size + 1) / holders[file] for file in source.files) for source in own}
+    return {name: size / sum(sizes.values()) for name, size in sizes.items()}
 
 
 def key_of(source: Source, *facts: Any) -> str:

@@ -23,7 +23,9 @@ from patchad.errors import MissingExtraError
 from patchad.results.detection import Detection, time_text
 
 COLUMNS = ("series", "rows", "events", "worst_severity", "seconds", "error")
-"""Of the manifest."""
+"""Of the manifest of `detect`."""
+FIT_COLUMNS = ("series", "rows", "channels", "seconds", "error")
+"""Of the manifest of `fit`."""
 OUTLINE = 96
 """Stretches of a series whose highest scores are kept for the fleet's page."""
 KEY = b"patchad_fleet"
@@ -54,6 +56,22 @@ class Result:
     def worst_severity(self) -> float | None:
         """Severity of the worst event; None where there is none."""
         return max((float(event["severity"]) for event in self.events), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What became of the fit of a series."""
+
+    series: str
+    rows: int = 0
+    channels: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    key: str = ""
+    """Hash of what the model was made from."""
+    checksum: str = ""
+    """Of the model file."""
+    notes: Sequence[str] = ()
 
 
 def result_of(
@@ -157,13 +175,23 @@ def manifest_csv(results: Sequence[Result]) -> bytes:
     series,rows,events,worst_severity,seconds,error
     pump,9,0,,1.234,
     """
+    worst = ["" if one.worst_severity is None else repr(one.worst_severity) for one in results]
+    cells = [(one.rows, len(one.events), severity) for one, severity in zip(results, worst, strict=True)]
+    return _csv(COLUMNS, results, cells)
+
+
+def fit_manifest_csv(results: Sequence[Fitted]) -> bytes:
+    """Return a line for each series that was fitted."""
+    return _csv(FIT_COLUMNS, results, [(one.rows, one.channels) for one in results])
+
+
+def _csv(columns: Sequence[str], results: Sequence[Result | Fitted], cells: Sequence[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for one in results:
-        worst = "" if one.worst_severity is None else repr(one.worst_severity)
-        cells = (one.rows, len(one.events), worst, f"{one.seconds:.3f}")
-        writer.writerow((plain_cell(one.series), *cells, plain_cell(" ".join(one.error.split()))))
+    writer.writerow(columns)
+    for one, own in zip(results, cells, strict=True):
+        error = plain_cell(" ".join(one.error.split()))
+        writer.writerow((plain_cell(one.series), *own, f"{one.seconds:.3f}", error))
     return text.getvalue().encode(errors="backslashreplace")
 
 
