@@ -104,10 +104,11 @@ def assert_equals(out: Path, expected: tuple[list[dict], list[dict]]) -> None:
     assert told == events
 
 
-def disturb(rng: random.Random, seconds: float, actions: Sequence[Callable[[], None]]) -> None:
-    """Do each of some things at random moments of a time, in a random order."""
-    moments = sorted(rng.uniform(0, seconds) for _ in actions)
-    begin = time.monotonic()
-    for moment, action in zip(moments, rng.sample(list(actions), len(actions)), strict=True):
-        time.sleep(max(0.0, begin + moment - time.monotonic()))
+def disturb(watcher: Watcher, rows: int, actions: Sequence[Callable[[], None]], rng: random.Random) -> None:
+    """Do each of some things, in a random order, when random numbers of rows are done."""
+    marks = sorted(rng.randint(rows // 20, rows * 17 // 20) for _ in actions)
+    for mark, action in zip(marks, rng.sample(list(actions), len(actions)), strict=True):
+        wait_for(lambda mark=mark: watcher.told() >= mark or not watcher.runs, 120, f"line {mark}")
+        assert watcher.runs, watcher.log()
+        time.sleep(rng.uniform(0.0, 0.3))
         action()

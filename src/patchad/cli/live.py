@@ -57,7 +57,9 @@ def watch(
     sources: Annotated[
         list[str] | None,
         typer.Option(
-            "--from", metavar="SOURCE", help="-, file:PATH[?follow=0] or mqtt://HOST:PORT/TOPIC; may be repeated."
+            "--from",
+            metavar="SOURCE",
+            help="-, file:PATH[?follow=0] mqtt://HOST:PORT/TOPIC or kafka://HOST:PORT/TOPIC; may be repeated.",
         ),
     ] = None,
     sinks: Annotated[

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from patchad.live.address import Address, pick
 from patchad.live.sources.base import Source
 from patchad.live.sources.file import FileSource
+from patchad.live.sources.kafka import KafkaSource
 from patchad.live.sources.mqtt import MqttSource
 from patchad.live.sources.stdin import StdinSource
 
 SOURCES: Mapping[str, tuple[str, Callable[[Address], Source]]] = {
     "-": ("-", StdinSource),
     "file": ("file:PATH[?follow=0]", FileSource),
+    "kafka": ("kafka://HOST:PORT/TOPIC", KafkaSource),
+    "kafkas": ("kafkas://HOST:PORT/TOPIC", KafkaSource),
     "mqtt": ("mqtt://HOST:PORT/TOPIC", MqttSource),
     "mqtts": ("mqtts://HOST:PORT/TOPIC", MqttSource),
 }
