@@ -16,7 +16,7 @@ from tests.conftest import small, waves
 
 from patchad import PatchAD
 from patchad.bench.cells import parameters_of
-from patchad.bench.figures import FIGURES, cases, from_records, kinds, losses, nets, theory
+from patchad.bench.figures import FIGURES, cases, from_records, kinds, losses, nets, overall, theory
 from patchad.bench.figures.base import FigureOptions, MissingSourceError
 from patchad.bench.figures.drawing import render
 from patchad.bench.figures.entropy import gaussian_entropy, softmax_entropy
@@ -135,8 +135,8 @@ def test_a_missing_entity_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("entropie",), "there is no figure 'entropie'; did you mean 'entropy'? use one of 'kinds'"),
-        (("zzz",), "there is no figure 'zzz'; use one of 'kinds'"),
+        (("entropie",), "there is no figure 'entropie'; did you mean 'entropy'? use one of 'overall'"),
+        (("zzz",), "there is no figure 'zzz'; use one of 'overall'"),
         (("sensitivity",), "no figure could be made; sensitivity: it needs records of paper-sensitivity"),
         (("sensitivity", "--records", "nowhere.jsonl"), "cannot read 'nowhere.jsonl'"),
         (("theory", "--records", "foreign.jsonl"), "line 1 is not a record"),
@@ -222,6 +222,16 @@ def test_cost_is_collected_against_the_parameter_that_was_varied() -> None:
     assert sizes["n_parameters"].tolist() == [1000, 403_000]
     for name, one in (("time", frame), ("sizes", sizes)):
         assert set(render(FIGURES[name], one)) == {"png", "svg", "csv"}
+
+
+def test_means_over_datasets_stand_beside_those_of_the_paper_on_the_same_ones() -> None:
+    frame = overall.means(FigureOptions(records=(record("paper-classic", "patchad-paper", roc_auc=0.5, f1=0.2),)))
+    found = {(row.method, row.metric, row.source): (row.value, row.datasets) for row in frame.itertuples()}
+    assert found["patchad-paper", "roc_auc", "ours"] == (50, 1)
+    assert found["patchad-paper", "roc_auc", "the paper, our datasets"] == (60.94, 1)
+    assert found["patchad-paper", "f1", "the paper"] == (pytest.approx(294.02 / 6), 6)
+    assert ("lof", "roc_auc", "ours") not in found
+    assert set(render(FIGURES["overall"], frame)) == {"png", "svg", "csv"}
 
 
 def test_records_of_other_variants_are_not_enough() -> None:
@@ -326,7 +336,12 @@ def test_the_papers_setting_is_in_every_panel() -> None:
 def test_the_benchmark_page_says_what_every_figure_is_made_from() -> None:
     page = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
     table = page.split("| made from | figures |")[1]
-    assert set(re.findall(r"`([\w-]+)`", table)) - {"--data", "paper-sensitivity", "paper-cost"} == set(FIGURES)
+    assert set(re.findall(r"`([\w-]+)`", table)) - {
+        "--data",
+        "paper-classic",
+        "paper-sensitivity",
+        "paper-cost",
+    } == set(FIGURES)
 
 
 def test_the_analysis_page_shows_every_figure_with_its_data() -> None:

@@ -235,12 +235,19 @@ def _known_parameters(variant: Variant, protocol: str, *, many: bool) -> dict[st
         return {}
 
 
+EVENT_PARAMETERS = ("merge_gap", "min_duration")
+"""Parameters that shape events, which no metric of a protocol reads."""
+
+
 def _same(record: Record, wanted: Mapping[str, Any]) -> bool:
-    """Compare parameters, ignoring a training bound that was only set for want of a GPU."""
-    found = _defaults(record["detector"]) | record["parameters"]
-    if wanted.get("max_steps", 0) is None:
-        wanted = {**wanted, "max_steps": found.get("max_steps")}
-    return bool(found == wanted)
+    """Compare parameters, ignoring a training bound that was only set for want of a GPU.
+
+    A parameter that came after a record says nothing about it.
+    """
+    given = record["parameters"]
+    found = (wanted if given else _defaults(record["detector"])) | given
+    free = dict.fromkeys(EVENT_PARAMETERS) | ({"max_steps": None} if wanted.get("max_steps", 0) is None else {})
+    return bool(found | free == {**wanted, **free})
 
 
 @cache

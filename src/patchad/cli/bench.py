@@ -97,6 +97,19 @@ def table(
     print(render(_read_all(records), format.value), end="")
 
 
+@app.command()
+def checklist(
+    records: Annotated[list[Path], typer.Argument(help="Files of records, or folders of such files.")],
+) -> None:
+    """Print the checklist of the paper.
+
+    Every table, figure, equation, setting and claim beside what these records measured.
+    """
+    from patchad.bench.checklist import render_checklist
+
+    print(render_checklist(_read_all(records)), end="")
+
+
 @app.command("list")
 def list_suites() -> None:
     """List the suites."""

@@ -6,13 +6,18 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from patchad.bench.figures import cases, entropy, features, from_records, kinds, losses, theory
+from patchad.bench.figures import cases, entropy, features, from_records, kinds, losses, overall, theory
 from patchad.bench.figures.base import Figure, FigureOptions, MissingSourceError
 from patchad.bench.figures.drawing import render, styled
 from patchad.data.files import write_whole
 from patchad.errors import InputError, listed
 
 FIGURES: Mapping[str, Figure] = {
+    "overall": Figure(
+        "mean of each metric over datasets, published and ours, from records of paper-classic",
+        overall.means,
+        overall.draw_means,
+    ),
     "kinds": Figure("five kinds of anomaly and PatchAD's scores", kinds.curves, kinds.draw_curves),
     "kinds-auc": Figure(
         "ROC-AUC and events found by each score on each kind, over seeds", kinds.quality, kinds.draw_quality
