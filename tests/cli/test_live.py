@@ -145,10 +145,12 @@ def test_closed_input_and_gone_readers(watched_file, watched_csv, tmp_path, monk
 
 
 def test_the_second_signal_ends_at_once():
-    stop = Stop()
+    stop = Stop(reloads=True)
     with stop.listening():
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop()
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert (stop.reloading(), stop.reloading()) == (True, False)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

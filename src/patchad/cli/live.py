@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,6 @@ from typing import Annotated, Any
 import typer
 
 from patchad.cli.console import notify
-from patchad.errors import InputError
 
 
 class LogLevel(StrEnum):
@@ -27,33 +27,43 @@ class LogLevel(StrEnum):
 
 
 class Stop:
-    """Whether Ctrl-C or SIGTERM came; the second ends the process at once."""
+    """Whether Ctrl-C or SIGTERM came, whose second ends the process at once; and, if wanted, whether SIGHUP came."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reloads: bool = False) -> None:
         self.asked = False
+        self._reloads, self._reload = reloads, False
 
     def __call__(self) -> bool:
         """Return whether it is time to stop."""
         return self.asked
 
+    def reloading(self) -> bool:
+        """Return whether SIGHUP came since this was asked last."""
+        asked, self._reload = self._reload, False
+        return asked
+
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Listen to the signals."""
-        before = {number: signal.signal(number, self._hear) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if self._reloads else []))
+        before = {number: signal.signal(number, self._hear) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _hear(self, *_: Any) -> None:
+    def _hear(self, number: int, *_: Any) -> None:
+        if number == signal.SIGHUP:
+            self._reload = True
+            return
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
 
 
 def watch(
-    model: Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")],
+    model: Annotated[Path | None, typer.Argument(help="Model file written by `patchad fit`.")] = None,
     sources: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,51 +84,53 @@ def watch(
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the state in this file, and go on from it.")
     ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="How much is said on stderr.")] = LogLevel.warning,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings, as patchad.toml; other options win. SIGHUP: again.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Try everything that is named, and end.")] = False,
+    log_level: Annotated[LogLevel | None, typer.Option(help="How much is said on stderr.")] = None,
 ) -> None:
     """Judge rows as they come.
 
     Rows are JSON objects or csv, a line each; a verdict for each row and a line for each change of an event come out as
     JSON objects. Ends with its input; then every row has its verdict.
     """
-    from patchad.data.files import check_outputs
-    from patchad.detectors.registry import load
-    from patchad.live.outlet import dead_letters
-    from patchad.live.sinks.registry import make_sink
-    from patchad.live.sources.registry import make_source
-    from patchad.live.store import Store
-    from patchad.live.watch import Watch
+    from patchad.live.config import Configuration, read_configuration
+    from patchad.live.session import Session
+    from patchad.live.session import check as try_out
 
-    logging.getLogger().setLevel(log_level.upper())
-    stop = Stop()
+    given: dict[str, Any] = {
+        "model": None if model is None else str(model),
+        "sources": tuple(sources or ()),
+        "sinks": tuple(sinks or ()),
+        "state": None if state is None else str(state),
+        "log_level": None if log_level is None else log_level.value,
+    }
+
+    def read() -> Configuration:
+        found = Configuration() if config is None else read_configuration(config)
+        return replace(found, **{name: value for name, value in given.items() if value})
+
+    settings = read()
+    logging.getLogger().setLevel((settings.log_level or "warning").upper())
+    if check:
+        wells = []
+        for well, line in try_out(settings):
+            wells.append(well)
+            print(line)
+        raise typer.Exit(0 if all(wells) else 2)
+    stop = Stop(reloads=True)
     with stop.listening():
-        inputs = [make_source(text) for text in sources or ["-"]]
-        outputs = [make_sink(text) for text in sinks or ["-"]]
-        _check_single([one.name for one in inputs], "--from")
-        _check_single([one.name for one in outputs], "--to")
-        dead = None if state is None else Path(dead_letters(state).place)
-        files = {f"--to {one.name}": one.path for one in outputs} | {"--state": state, "the file of refused rows": dead}
-        check_outputs(files, [model, *(one.path for one in inputs if one.path is not None)])
-        detector = load(model)
-        store = Store(state)
-        running = Watch(detector, inputs, outputs, store)
+        session = Session(read)
         try:
-            running.run(stop)
+            session.run(stop, stop.reloading)
         except BrokenPipeError:
             getattr(sys.stdout, "mute", lambda: None)()
-        finally:
-            store.close()
-    _summarize(running.counts, dead)
+    _summarize(session.counts, settings.state)
 
 
-def _check_single(names: Sequence[str], option: str) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{option} {twice} is given twice; name each once")
-
-
-def _summarize(counts: Any, dead: Path | None) -> None:
+def _summarize(counts: Any, state: str | None) -> None:
     again = f"; {counts.redelivered:,} came again and were left out" if counts.redelivered else ""
-    kept = "" if dead is None else f", which {dead} has"
+    kept = "" if state is None else f", which {state}.dead has"
     refused = f"; {counts.refused:,} refused{kept}" if counts.refused else ""
     notify(f"{counts.rows:,} rows, {counts.verdicts:,} verdicts{refused}{again}")

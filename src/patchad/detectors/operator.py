@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patchad.alarms.knowledge import Knowledge
 from patchad.data.parameters import check_types
@@ -37,8 +39,15 @@ def knowledge_of(detector: Detector) -> Knowledge:
 
 def quiet_rows(detector: Detector, table: Table, periods: Periods) -> BoolArray:
     """Mark the rows and channels of which no events are wanted: `(time, channel)`."""
+    return mark_quiet(detector, periods, table.index, range(len(table.values)), table.zone)
+
+
+def mark_quiet(
+    detector: Detector, periods: Periods, index: NDArray[Any] | None, rows: range, zone: tzinfo | None
+) -> BoolArray:
+    """Mark rows by their times, or by their numbers where they have none, and channels: `(time, channel)`."""
     names = tuple(dict.fromkeys((*detector.fit_columns_, *detector.switches_.columns)))
-    marked = mark_periods(periods, names, table.index, range(len(table.values)), zone=table.zone)
+    marked = mark_periods(periods, names, index, rows, zone=zone)
     columns = [names.index(name) for name in detector.channels_]
     homes = [names.index(detector.switches_.source(name)) for name in detector.channels_]
     return np.asarray(marked[:, columns] | marked[:, homes])

@@ -53,6 +53,8 @@ class Step:
     """The model that is in force from now on, where it is another one."""
     events: Sequence[Mapping[str, Any]] = ()
     """Events as their lines have them: `key`, `id`, `state` and the other fields."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """For `meta`."""
 
 
 class Store(Records):
@@ -186,6 +188,7 @@ class Store(Records):
             self._kept.prune()
             if step.model is not None:
                 self._put_model(step.model)
+            self._note(step.facts)
 
     def note(self, **facts: str) -> None:
         """Store facts about the state, for `meta`."""

@@ -6,15 +6,18 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from patchad.data.periods import Periods
+from patchad.detectors.operator import mark_quiet
 from patchad.errors import InputError
 from patchad.live.history import Rows, axis
 from patchad.live.output import event_fields, verdict_line
-from patchad.live.records import StoredStream
+from patchad.live.records import LIVING, StoredStream
 from patchad.live.rows import Columns, Key, Row, comparable
 from patchad.live.silence import SILENCE, Pace
 from patchad.live.store import Line, Step
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 SAID = ("score", "level", "alarm")
 """What is stored of a verdict."""
+EXTRA = ("silent", "beside", "offset", "names")
+"""What else is stored of a stream."""
 SEVERITY = 50.0
 """Of a silence, which no score tells the height of."""
 
@@ -46,6 +51,10 @@ class _Stream:
     """The event of its silence, while that lasts."""
     beside: dict[str, Any] = field(default_factory=dict)
     """What else whoever drives the streams wants to be stored."""
+    offset: int = 0
+    """Rows before the first that its model has seen: the others were another model's."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Ids of events that another model had told of, by those that this one gives them."""
 
 
 @dataclass(slots=True)
@@ -89,14 +98,16 @@ class LiveStreams:
         Fitted.
     silence
         Steps between rows after which a stream is silent; 0: never.
+    quiet
+        Periods without events.
     """
 
-    def __init__(self, detector: Detector, silence: float = SILENCE) -> None:
+    def __init__(self, detector: Detector, silence: float = SILENCE, quiet: Periods = ()) -> None:
         self.silence = silence
         self.columns = Columns(
             detector.columns_ or detector.channels_, detector.named_, frozenset(detector.switches_.columns)
         )
-        self._pool = StreamPool(detector)
+        self._pool = StreamPool(detector, partial(mark_quiet, detector, quiet) if quiet else None)
         self._streams: dict[Key, _Stream] = {}
 
     def __iter__(self) -> Iterator[Key]:
@@ -110,13 +121,72 @@ class LiveStreams:
         for one in stored:
             self._pool.restore_stream(one.key, one.snapshot)
             newest = _moment_of(one.newest)
-            stream = self._streams[one.key] = _Stream(deque(one.waiting), newest, newest)
-            stream.silent = one.extra.get("silent")
-            stream.beside = dict(one.extra.get("beside", {}))
+            self._streams[one.key] = _Stream(deque(one.waiting), newest, newest, **_known(one.extra))
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The checksum of the model, and what another has to share with it for its streams to go on with that."""
+        return self._pool.identity
+
+    def adopt(self, one: StoredStream) -> None:
+        """Let a stream go on that was stored with another model of the same shape."""
+        self._pool.adopt_stream(one.key, one.snapshot)
+        newest = _moment_of(one.newest)
+        self._streams[one.key] = _Stream(deque(one.waiting), newest, newest, **_known(one.extra))
+
+    def replay(self, one: StoredStream, rows: Rows, living: Sequence[Mapping[str, Any]], batch: Batch) -> None:
+        """Begin a stream that was another model's by its newest rows; tell what is new, and of nothing twice.
+
+        Parameters
+        ----------
+        one
+            The stream as it was stored.
+        rows
+            Its newest rows.
+        living
+            Events of it that may change still.
+        batch
+            Takes the verdicts of rows that had none, and events.
+        """
+        count = int(rows.index[-1]) + 1 if len(rows) else int(one.extra.get("count", len(one.waiting)))
+        offset = int(rows.index[0]) if len(rows) else count
+        waiting, newest = deque(one.waiting), _moment_of(one.newest)
+        stream = self._streams[one.key] = _Stream(waiting, newest, newest, **_known(one.extra))
+        stream.offset, stream.names = offset, {}
+        told = count - len(waiting)
+        unknown = range(told - offset, 0)  # rows that wait and are not kept any more
+        self._pool.drop(one.key)
+        found, refused = self._pool.try_many({one.key: list(rows)}, {one.key: moments_of(rows)})
+        if refused:
+            raise refused[one.key]
+        nothing = np.zeros(len(self.columns.channels))
+        verdicts = [Verdict(row, np.nan, np.nan, alarm=False, contributions=nothing) for row in unknown]
+        verdicts += [verdict for verdict in found[one.key] if verdict.index + offset >= told]
+        self._tell_verdicts(one.key, verdicts, batch)
+        self._reconcile(one.key, living, told, batch)
+
+    def _reconcile(self, key: Key, living: Sequence[Mapping[str, Any]], told: int, batch: Batch) -> None:
+        """Tell of events of the rows that had no verdict; those that were told of go on, or end."""
+        stream = self._streams[key]
+        events = self._pool.changes(key)
+        for old in living:
+            same = [one for one in events if one.kind == old["kind"] and one.stop + stream.offset > old["start"]]
+            if same:
+                nearest = min(same, key=lambda one: abs(one.start + stream.offset - old["start"]))
+                stream.names[nearest.id] = old["id"]
+            else:
+                state = "withdrawn" if old["state"] == "suspected" else "closed"
+                self._tell_event(key, {**old, "state": state}, batch)
+        known = {old["id"]: old["state"] for old in living}
+        for event in events:
+            fields = self._fields(key, event)
+            new = event.state in LIVING or fields["stop"] > told or fields["id"] in known
+            if new and known.get(fields["id"]) != event.state:
+                self._tell_event(key, fields, batch)
 
     def count(self, key: Key) -> int:
         """Return how many rows a stream has taken; 0 where there is none."""
-        return self._pool.count(key) if key in self._streams else 0
+        return self._pool.count(key) + self._streams[key].offset if key in self._streams else 0
 
     def newest(self, key: Key) -> Any:
         """Return the time of the newest row of a stream, as the stream took it."""
@@ -128,12 +198,12 @@ class LiveStreams:
 
     def unfinished(self, key: Key) -> list[dict[str, Any]]:
         """Return the events of a stream that may change still, as they are now."""
-        return [event_fields(key, event) for event in self._pool.unfinished(key)]
+        return [self._fields(key, event) for event in self._pool.unfinished(key)]
 
     def move(self, detector: Detector, batch: Batch) -> LiveStreams:
         """Return the streams as they go on with another model; what that made final is in the batch."""
         pool, made = self._pool.moved(detector)
-        after = LiveStreams(detector)
+        after = LiveStreams(detector, self.silence)
         after._pool, after._streams = pool, self._streams
         for key in self._streams:
             after._tell(key, made[key], batch)
@@ -200,8 +270,7 @@ class LiveStreams:
         stream = self._streams[key]
         newest = None if stream.newest is None else comparable(stream.newest)
         text = newest if newest is None or isinstance(newest, float) else str(newest)
-        extra = {} if stream.silent is None else {"silent": stream.silent}
-        extra |= {"beside": stream.beside} if stream.beside else {}
+        extra = {"count": self.count(key)} | {name: getattr(stream, name) for name in EXTRA}
         return StoredStream(key, self._pool.snapshot_stream(key), list(stream.waiting), text, extra)
 
     def step(self, batch: Batch, positions: Mapping[str, Any]) -> Step:
@@ -241,15 +310,50 @@ class LiveStreams:
         batch.lines.append(Line("event", json.dumps(fields)))
 
     def _tell(self, key: Key, verdicts: Sequence[Verdict], batch: Batch) -> None:
-        waiting = self._streams[key].waiting
+        self._tell_verdicts(key, verdicts, batch)
+        for event in self._pool.changes(key):
+            self._tell_event(key, self._fields(key, event), batch)
+
+    def _tell_verdicts(self, key: Key, verdicts: Sequence[Verdict], batch: Batch) -> None:
+        waiting, offset = self._streams[key].waiting, self._streams[key].offset
         batch.touched[key] = None
-        for verdict in verdicts:
+        for verdict in (replace(one, index=one.index + offset) for one in verdicts) if offset else verdicts:
             time, at = waiting.popleft()
             said = {"score": verdict.score, "level": verdict.level, "alarm": float(verdict.alarm)}
             batch.verdicts.setdefault(key, _Kept(verdict.index)).add(time, at, said)
             batch.lines.append(Line("verdict", verdict_line(key, time, verdict)))
-        for event in self._pool.changes(key):
-            self._tell_event(key, event_fields(key, event), batch)
+
+    def _fields(self, key: Key, event: Event) -> dict[str, Any]:
+        """Return what a line says of an event, with rows counted from the first of the stream, of whatever model."""
+        stream = self._streams[key]
+        fields = event_fields(key, event)
+        for name in ("start", "stop", "peak"):
+            fields[name] += stream.offset
+        for name in ("id", "suspected_id"):
+            if fields.get(name) is not None:
+                fields[name] = stream.names.get(fields[name], _salted(fields[name], stream.offset))
+        return fields
+
+
+def moments_of(rows: Rows) -> list[Any] | None:
+    """Return the times of stored rows as a stream takes them; None where they have none."""
+    import pandas as pd
+
+    if any(time is None for time in rows.times):
+        return None
+    counted = all(time == at for time, at in zip(rows.times, rows.at, strict=True))
+    if counted or all(isinstance(time, str) for time in rows.times):
+        return list(rows.times)
+    return list(pd.to_datetime((rows.at * 1e9).round().astype("int64"), utc=True))
+
+
+def _salted(name: str, offset: int) -> str:
+    """Return an id that no event of the model before has."""
+    return name if not offset else hashlib.sha256(f"{name} {offset}".encode()).hexdigest()[: len(name)]
+
+
+def _known(extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: extra[name] for name in EXTRA if name in extra}
 
 
 def silence_fields(key: Key, count: int, newest: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patchad.data.names import visible
+from patchad.data.periods import Periods
 from patchad.errors import InputError, listed
 from patchad.live.messages import Message
 from patchad.live.outlet import Outlet
@@ -19,6 +20,7 @@ from patchad.live.sinks.base import RemoteSink, Sink
 from patchad.live.sources.base import Reader, Source
 from patchad.live.store import Line, Step, Store
 from patchad.live.streams import Batch, LiveStreams
+from patchad.live.takeover import resume
 
 if TYPE_CHECKING:
     from patchad.detectors.base import Detector
@@ -67,6 +69,8 @@ class Watch:
         Keeps the state.
     settings
         How streams are treated.
+    quiet
+        Periods without events.
     """
 
     def __init__(
@@ -76,19 +80,24 @@ class Watch:
         sinks: Sequence[Sink | RemoteSink],
         store: Store,
         settings: Settings | None = None,
+        quiet: Periods = (),
     ) -> None:
         self.counts = Counts()
         self._settings = Settings() if settings is None else settings
         self._sources, self._store = sources, store
         self._outlet = Outlet(store, sinks)
-        self._streams = LiveStreams(detector, self._settings.silence)
+        self._streams = LiveStreams(detector, self._settings.silence, quiet)
+        self.reloading = False
+        """Whether it ended for the configuration to be read again."""
         self._stopping: Callable[[], bool] = lambda: False
         self._listened = clock.monotonic()
         self._opened: list[Source] = []
         self._readers: dict[str, Reader] = {}
 
-    def run(self, stopping: Callable[[], bool] = lambda: False) -> Counts:
-        """Go on until all sources have ended, or until it is to stop.
+    def run(
+        self, stopping: Callable[[], bool] = lambda: False, reloading: Callable[[], bool] = lambda: False
+    ) -> Counts:
+        """Go on until all sources have ended, it is to stop, or another watch is to go on with the store.
 
         At the end of the input every stream is flushed. When stopped, streams are flushed only if their state is not
         stored.
@@ -97,6 +106,9 @@ class Watch:
         try:
             self._open()
             while not (stopped := stopping()):
+                if reloading():
+                    self.reloading = True
+                    return self.counts
                 came = [(source, lines) for source in self._sources if (lines := source.poll())]
                 for source, lines in came:
                     self._take(source, lines)
@@ -118,7 +130,7 @@ class Watch:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._streams.restore(self._store.streams())
+        resume(self._streams, self._store)
         columns = self._streams.columns
         owner = self._store.id if self._store.durable else None
         for source in self._sources:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 from patchad.alarms.listing import AlarmStage
 from patchad.data.preparing import Preparer
 from patchad.data.stages import Stage
-from patchad.data.table import FloatArray, Table
+from patchad.data.table import BoolArray, FloatArray, Table
 from patchad.data.windows import Asked, ScoreBlock
 from patchad.streaming.marking import Marking
 from patchad.thresholds.base import Threshold
+
+Marker = Callable[[NDArray[Any] | None, range, tzinfo | None], BoolArray]
+"""Takes the times of rows, their numbers, and the zone; returns `(time, channel)`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +51,8 @@ class Plan:
     """Scores windows of any stream of this model; None where the model has none, or each stream its own."""
     batch: int
     """Windows that are best scored together."""
+    quiet: Marker | None = None
+    """Marks the rows and channels of which no events are wanted; None: there are none."""
 
     def scored(self, asked: Asked) -> tuple[FloatArray, FloatArray | None]:
         """Score windows that a stream asks for, which it does only where there is a `score`."""

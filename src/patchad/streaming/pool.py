@@ -11,7 +11,7 @@ import numpy as np
 from patchad.data.windows import Asked, Block
 from patchad.errors import InputError
 from patchad.results.detection import Event
-from patchad.streaming.plan import Plan, Streamable
+from patchad.streaming.plan import Marker, Plan, Streamable
 from patchad.streaming.rows import read_row
 from patchad.streaming.snapshot import from_bytes, to_bytes
 from patchad.streaming.stream import Answer, Stream, Work
@@ -28,6 +28,8 @@ class StreamPool:
     ----------
     detector
         Fitted.
+    quiet
+        Marks the rows and channels of which no events are wanted.
 
     Examples
     --------
@@ -39,8 +41,8 @@ class StreamPool:
     (True, ['pump', 'valve'])
     """
 
-    def __init__(self, detector: Streamable) -> None:
-        self._plan: Plan = detector.plan_stream()
+    def __init__(self, detector: Streamable, quiet: Marker | None = None) -> None:
+        self._plan: Plan = replace(detector.plan_stream(), quiet=quiet)
         self._streams: dict[Hashable, Stream] = {}
 
     def __len__(self) -> int:
@@ -139,12 +141,25 @@ class StreamPool:
         """Let a stream go on where a snapshot of it was taken."""
         self._stream(key).fill(*from_bytes(snapshot, self._plan.checksum))
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The checksum of the model, and what another has to share with it for its streams to go on with that."""
+        return self._plan.checksum, repr(self._plan.shape)
+
+    def adopt_stream(self, key: Hashable, snapshot: bytes) -> None:
+        """Let a stream go on where a snapshot was taken with another model of the same shape.
+
+        Level and judgements are those of this one. Raises `InputError` where rows are being compared with what was
+        judged by the other.
+        """
+        self._stream(key).adopt(*from_bytes(snapshot, None))
+
     def moved(self, detector: Streamable) -> tuple[Self, dict[Hashable, tuple[Verdict, ...]]]:
         """Return a pool of another model whose streams go on where these are, and the verdicts that this made final.
 
         Raises `InputError` where the other model cannot take over, as one with other channels or another window.
         """
-        pool = type(self)(detector)
+        pool = type(self)(detector, self._plan.quiet)
         return pool, pool.take_over(self._plan.shape, self._streams)
 
     def take_over(

@@ -137,8 +137,8 @@ def to_bytes(checksum: str, value: Any) -> bytes:
     return hashlib.sha256(content).digest() + content
 
 
-def from_bytes(data: bytes, checksum: str) -> tuple[Snapshot, Any]:
-    """Read a snapshot of this model; return it with what was stored, for `Snapshot.take`."""
+def from_bytes(data: bytes, checksum: str | None) -> tuple[Snapshot, Any]:
+    """Read a snapshot of this model, or of any; return it with what was stored, for `Snapshot.take`."""
     from safetensors.numpy import load
 
     digest, content = bytes(data[:32]), bytes(data[32:])
@@ -148,7 +148,7 @@ def from_bytes(data: bytes, checksum: str) -> tuple[Snapshot, Any]:
     header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["patchad_stream"])
     if header["format"] != FORMAT:
         raise InputError(f"the snapshot has format {header['format']}, this version reads {FORMAT}; start a new stream")
-    if header["model"] != checksum:
+    if checksum is not None and header["model"] != checksum:
         raise InputError(
             "the snapshot belongs to another model, or to this one with other parameters; load the model that it was "
             "taken with, or start a new stream"

@@ -85,8 +85,10 @@ class Stream:
         found: list[Verdict] = []
         preparer = self._preparer
         index, zone = read_times(times, preparer.time, seen=preparer.seen > 0)
+        numbers = range(preparer.seen, preparer.seen + len(values))
+        quiet = None if self._plan.quiet is None else self._plan.quiet(index, numbers, zone)
         ready = preparer.push(values, index)
-        self._alarms.observe(values, index)
+        self._alarms.observe(values, index, quiet)
         self._zone = self._zone if zone is None else str(zone)
         self._muted = np.concatenate([self._muted, ready.muted])
         self._kept = np.concatenate([self._kept, ready.kept])
@@ -167,6 +169,12 @@ class Stream:
                 continue
             setattr(self, key, snapshot.take(item, getattr(self, key)))
         self._scorer = None if parts["scorer"] is None else snapshot.take(parts["scorer"], self._plan.scorer())
+
+    def adopt(self, snapshot: Snapshot, stored: Any) -> None:
+        """Take over what a snapshot of a stream of another model of the same shape holds."""
+        if dict(dict(stored["dict"])["stream"]["dict"])["_marking"] is not None:
+            raise InputError("rows of the stream are being compared with what was accepted or confirmed")
+        self.fill(snapshot, stored, without=("_marking", "_threshold"))
 
     def decide_marked(self) -> tuple[Verdict, ...]:
         """Decide on the rows that are being compared with what was judged, as if no row like them followed."""
