@@ -129,6 +129,33 @@ def watch(
     _summarize(session.counts, settings.state)
 
 
+def refit(
+    model: Annotated[Path, typer.Argument(help="Model file whose parameters are used again.")],
+    state: Annotated[Path, typer.Option(metavar="FILE", help="State of `patchad watch` or `patchad serve`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
+) -> None:
+    """Fit a new model to stored rows without events.
+
+    What was accepted or confirmed stays. `kill -HUP` lets a running `watch` go on with the new file.
+    """
+    from patchad.data.files import check_outputs
+    from patchad.detectors.registry import load
+    from patchad.live.records import Records
+    from patchad.live.refit import refit as fit_again
+
+    check_outputs({"-o": output}, [state])
+    detector = load(model)
+    with Records(state) as records:
+        made = fit_again(detector, records)
+    for note in made.detector.fit_notes_:
+        notify(f"note: {note}")
+    made.detector.save(output)
+    notify(
+        f"fitted {made.rows:,} rows of {made.streams} stream{'s' * (made.streams != 1)} in {made.pieces} "
+        f"piece{'s' * (made.pieces != 1)}, {made.left_out:,} in and around events left out; wrote {output}"
+    )
+
+
 def _summarize(counts: Any, state: str | None) -> None:
     again = f"; {counts.redelivered:,} came again and were left out" if counts.redelivered else ""
     kept = "" if state is None else f", which {state}.dead has"

@@ -210,6 +210,7 @@ def detect(
 
 app.command()(scan_cli.scan)
 app.command()(live_cli.watch)
+app.command()(live_cli.refit)
 app.command()(mcp_cli.mcp)
 app.command()(serve_cli.serve)
 

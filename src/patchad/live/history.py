@@ -103,13 +103,14 @@ class Rows:
 
     def between(self, since: float, until: float) -> Rows:
         """Return the rows from one moment to another, both included."""
-        return self._take(np.flatnonzero((self.at >= since) & (self.at <= until)))
+        return self.take(np.flatnonzero((self.at >= since) & (self.at <= until)))
 
     def tail(self, count: int) -> Rows:
         """Return the newest rows, so many at most."""
-        return self._take(np.arange(max(len(self) - count, 0), len(self)))
+        return self.take(np.arange(max(len(self) - count, 0), len(self)))
 
-    def _take(self, chosen: NDArray[np.intp]) -> Rows:
+    def take(self, chosen: NDArray[np.intp]) -> Rows:
+        """Return the rows at these places."""
         if len(chosen) == len(self):
             return self
         numbers = {name: values[chosen] for name, values in self.numbers.items()}
