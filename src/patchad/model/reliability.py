@@ -24,8 +24,8 @@ WARPS = (0.5, 2.0)
 """Powers of time."""
 SCALES = (0.4, 0.7, 1.4)
 """Factors of the swing around the mean."""
-LEAST = 0.05
-"""Least reliability: a column that told nothing here may still tell something else."""
+LEAST = 0.5
+"""Least weight: a column that told little of these faults may still tell others."""
 POWER = 2.0
 """Of the reliability, for the weight of a column."""
 
@@ -67,21 +67,22 @@ def inject_faults(rows: FloatArray, generator: Generator) -> tuple[FloatArray, B
 
 
 def column_weights(columns: FloatArray, faulty: BoolArray) -> FloatArray:
-    """Return the weight of each of `(time, column)`, at most 1: a power of how far its ROC-AUC is over chance.
+    """Return the weight of each of `(time, column)`, 0.5 to 1: a power of how far its ROC-AUC is over chance.
 
     Examples
     --------
     >>> told = np.repeat([0.0, 1.0], 50)
     >>> column_weights(np.column_stack([told, np.zeros(100)]), told > 0).round(4).tolist()
-    [1.0, 0.0025]
+    [1.0, 0.5]
     """
     inside = int(faulty.sum())
     if inside in (0, len(faulty)):
         return np.ones(columns.shape[1])
     ranks = rankdata(columns, axis=0)[faulty].sum(axis=0) - inside * (inside + 1) / 2
     area = ranks / (inside * (len(faulty) - inside))
-    weights = np.maximum(2 * area - 1, LEAST) ** POWER
-    return np.asarray(weights / weights.max())
+    weights = np.maximum(2 * area - 1, 0.0) ** POWER
+    best = weights.max()
+    return np.maximum(weights / best, LEAST) if best > 0 else np.ones_like(weights)
 
 
 def _noise(values: FloatArray, size: float, generator: Generator) -> FloatArray:
