@@ -16,8 +16,9 @@ from patchad.data.reading import Reading
 from patchad.data.table import Table
 from patchad.detectors.base import Detector
 from patchad.detectors.registry import load as load_model
-from patchad.errors import InputError, PatchADError
+from patchad.errors import InputError, PatchADError, UnsupportedError
 from patchad.fleet.loading import Loaded, Source, load
+from patchad.fleet.long import LONG_ROWS, LongSeries, long_rows
 from patchad.fleet.models import Model, Models
 from patchad.fleet.names import file_names
 from patchad.fleet.planning import Fleet, batches, find_series, key_of, shares
@@ -55,6 +56,8 @@ class Job:
     by: str | None = None
     reading: Reading = field(default_factory=Reading)
     options: Options = field(default_factory=Options)
+    long_rows: int = LONG_ROWS
+    """Rows from which on a series of parquet files is judged in shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,10 @@ def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Ou
     resumed = sum(not one.error for one in done.values())
     for result in done.values():
         watch(result, share[result.series])
-    for _, results in runner.run(detect_task, tasks):
+    for result in _long_results(job, tasks, runner):
+        done[result.series] = result
+        watch(result, share[result.series])
+    for _, results in runner.run(detect_task, [task for task in tasks if task.sources[0].name not in done]):
         for result in results:
             done[result.series] = result
             watch(result, share[result.series])
@@ -173,6 +179,22 @@ def _plan(job: Job, fleet: Fleet, models: Models, workers: int, done: dict[str, 
         )
         for batch in batches(todo, workers)
     ]
+
+
+def _long_results(job: Job, tasks: Sequence[Task], runner: Runner) -> Iterator[Result]:
+    """Judge very long series one after the other, each with all workers."""
+    for task in tasks:
+        rows = long_rows(task.sources[0], job.reading) if job.by is None and not job.options.quiet else 0
+        if rows < job.long_rows:
+            continue
+        source, model, path, key = task.sources[0], task.models[0], task.paths[0], task.keys[0]
+        try:
+            detector = prepared(model.load(), job.options, None)
+            yield LongSeries(source, job.reading, model, detector, rows).detect(runner, path, key)
+        except UnsupportedError:
+            continue  # it is read as a whole, by one worker
+        except PatchADError as error:
+            yield Result(series=source.name, error=source.told(error))
 
 
 def _path(out: Path, name: str) -> Path:
@@ -242,11 +264,13 @@ def _judge(source: Source, loaded: Loaded, task: Task, model: Model, path: Path,
     return result
 
 
-def prepared(fitted: Detector, options: Options, table: Table) -> Detector:
-    """Return a copy of a detector that judges as the options say."""
+def prepared(fitted: Detector, options: Options, table: Table | None) -> Detector:
+    """Return a copy of a detector that judges as the options say; a rate in a time needs the table's."""
     detector = copy.copy(fitted)
     shape = {"merge_gap": options.merge_gap, "min_duration": options.min_duration}
     detector.set_params(**{name: value for name, value in shape.items() if value is not None})
     if options.false_alarms is not None:
-        detector.false_alarms = parse_rate(options.false_alarms, [table.index])
+        if table is None and "/" in options.false_alarms:
+            raise UnsupportedError(f"a rate of {options.false_alarms} needs the times of all rows")
+        detector.false_alarms = parse_rate(options.false_alarms, [] if table is None else [table.index])
     return detector.set_threshold(detector.threshold if options.threshold is None else options.threshold)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from patchad.data.inputs import read_container, shortened, with_rows
 from patchad.data.joining import Span, concatenated
-from patchad.data.readers.arrow import parquet_columns, read_parquet, read_row_groups
+from patchad.data.readers.arrow import parquet_columns, read_parquet, read_pieces
 from patchad.data.readers.registry import kind_of
 from patchad.data.reading import Reading
 from patchad.data.shaping import as_table, in_order, shape
@@ -100,7 +100,7 @@ class Loaded:
         """Return what the series belongs to: columns of text or whole numbers, no channels, with one value in it."""
         found: dict[str, str] | None = None
         for _, container in self.parts:
-            own = _constants(container, channels)
+            own = constants(container, channels)
             found = own if found is None else {name: one for name, one in found.items() if own.get(name) == one}
         return found or {}
 
@@ -165,7 +165,7 @@ def _named(file: File) -> Iterator[None]:
 def _split(file: File, by: str, member: str, wanted: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Give the rows of the wanted series, a piece of the file at a time."""
     with opened(file) as path, _named(file):
-        pieces = read_row_groups(path) if kind_of(path) == ".parquet" else [_frame(path, member, by)]
+        pieces = read_pieces(path) if kind_of(path) == ".parquet" else [_frame(path, member, by)]
         for piece in pieces:
             codes, names = _coded(piece, by)
             rest = piece.drop(columns=[one for one in piece.columns if str(one) == by])
@@ -180,7 +180,7 @@ def _named_columns(path: Path, by: str, member: str) -> Any:
     """Read as much of a file as it takes to see a column."""
     if kind_of(path) != ".parquet":
         return _frame(path, member, by)
-    return read_parquet(path, [by]) if by in parquet_columns(path) else next(read_row_groups(path), None)
+    return read_parquet(path, [by]) if by in parquet_columns(path) else next(read_pieces(path), None)
 
 
 def _frame(path: Path, member: str, by: str) -> Any:
@@ -247,7 +247,8 @@ def _by_first_time(index: NDArray[np.generic], bounds: NDArray[np.integer]) -> N
     return np.concatenate([np.arange(part.start, part.stop) for part in order])
 
 
-def _constants(container: Any, channels: Collection[str]) -> dict[str, str]:
+def constants(container: Any, channels: Collection[str]) -> dict[str, str]:
+    """Return the columns of text or whole numbers, no channels, that have one value."""
     found: dict[str, str] = {}
     for number, name in enumerate(getattr(container, "columns", ())):
         column = container.iloc[:, number]

@@ -82,7 +82,12 @@ class LocalRunner:
         from joblib import Parallel, delayed, parallel_config
 
         with parallel_config(backend="loky", inner_max_num_threads=1):
-            pool = Parallel(n_jobs=self.workers, return_as="generator_unordered", pre_dispatch="2 * n_jobs")
+            pool = Parallel(
+                n_jobs=self.workers,
+                return_as="generator_unordered",
+                pre_dispatch="2 * n_jobs",
+                max_nbytes=None,  # files for arrays would be kept until the end
+            )
             yield from pool(delayed(_call)(function, number, one) for number, one in waiting)
 
 

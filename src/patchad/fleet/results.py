@@ -18,7 +18,7 @@ import numpy as np
 
 from patchad.data.files import write_whole
 from patchad.data.names import plain_cell
-from patchad.data.table import FloatArray
+from patchad.data.table import BoolArray, FloatArray
 from patchad.errors import MissingExtraError
 from patchad.results.detection import Detection, time_text
 
@@ -114,24 +114,37 @@ def outline(scores: FloatArray, levels: FloatArray) -> list[float]:
 
 def write_scores(path: Path, result: Result, detection: Detection, labels: FloatArray | None = None) -> None:
     """Write score, level and alarm of every row as parquet, the columns of `scores.csv`, whole or not at all."""
-    pa = pyarrow()
     from pyarrow import parquet
 
-    rows = len(detection.scores)
-    columns = {
-        "series": pa.array([result.series] * rows, pa.string()),
-        "row": pa.array(np.arange(rows)),
-        "time": times_column(detection.index, rows),
-        "score": pa.array(detection.scores),
-        "level": pa.array(detection.levels),
-        "alarm": pa.array(detection.alarms.astype(np.int64)),
-    }
+    table = score_columns(result.series, 0, detection.index, detection.scores, detection.levels, detection.alarms)
     if labels is not None:
-        columns["label"] = pa.array(labels.astype(np.int64))
-    table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(asdict(result)).encode()})
+        table = table.append_column("label", [labels.astype(np.int64)])
+    table = table.replace_schema_metadata({KEY: metadata_of(asdict(result))})
     buffer = io.BytesIO()
     parquet.write_table(table, buffer)
     write_whole({path: buffer.getvalue()})
+
+
+def score_columns(
+    series: str, first: int, index: Any, scores: FloatArray, levels: FloatArray, alarms: BoolArray
+) -> Any:
+    """Return rows as an arrow table, numbered from `first` on."""
+    pa = pyarrow()
+    rows = len(scores)
+    columns = {
+        "series": pa.array([series] * rows, pa.string()),
+        "row": pa.array(np.arange(first, first + rows)),
+        "time": times_column(index, rows),
+        "score": pa.array(np.asarray(scores, dtype=np.float64)),
+        "level": pa.array(np.asarray(levels, dtype=np.float64)),
+        "alarm": pa.array(alarms.astype(np.int64)),
+    }
+    return pa.table(columns)
+
+
+def metadata_of(fields: Mapping[str, Any]) -> str:
+    """Write what is known of a series as a parquet file holds it."""
+    return json.dumps(fields)
 
 
 def times_column(index: Any, rows: int) -> Any:

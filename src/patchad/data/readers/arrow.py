@@ -11,6 +11,8 @@ from typing import Any
 from patchad.data.readers.packed import check_unpacked
 from patchad.errors import InputError, MissingExtraError, reason_of
 
+PIECE_ROWS = 200_000
+"""Rows of a parquet file that are read at a time."""
 _RATIO = 1000  # repeated values take next to nothing in these formats
 
 
@@ -38,19 +40,6 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
         raise _refusal(error, "a parquet") from None
 
 
-def read_row_groups(path: Path) -> Iterator[Any]:
-    """Read a parquet file a row group at a time, each as a pandas frame: RAM stays bounded whatever its length."""
-    pa = _pyarrow()
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            for number in range(file.metadata.num_row_groups):
-                yield _to_pandas(file.read_row_group(number))
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise _refusal(error, "a parquet") from None
-
-
 def parquet_shape(path: Path) -> tuple[int, int]:
     """Return how many rows and columns a parquet file has, without reading them."""
     pa = _pyarrow()
@@ -59,6 +48,19 @@ def parquet_shape(path: Path) -> tuple[int, int]:
     try:
         with parquet.ParquetFile(path) as file:
             return file.metadata.num_rows, file.metadata.num_columns
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+        raise _refusal(error, "a parquet") from None
+
+
+def read_pieces(path: Path, rows: int = PIECE_ROWS) -> Iterator[Any]:
+    """Read a parquet file piece by piece, each a pandas frame of at most `rows` rows: RAM stays bounded."""
+    pa = _pyarrow()
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=rows):
+                yield _to_pandas(pa.Table.from_batches([batch]))
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
         raise _refusal(error, "a parquet") from None
 
