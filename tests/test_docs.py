@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_the_examples_of_the_thresholds_page(tmp_path, monkeypatch, capsys):
     assert judgement in (ROOT / "docs" / "thresholds.md").read_text()
 
 
-@pytest.mark.parametrize("page", ["inputs", "adapters"])
+@pytest.mark.parametrize("page", ["inputs", "adapters", "quickstart"])
 def test_examples_print_what_the_comments_beside_them_say(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for code in python_blocks(ROOT / "docs" / f"{page}.md"):
@@ -89,3 +90,32 @@ def test_links_lead_to_files_that_exist(page):
 def test_the_page_of_comparison_methods_names_every_detector_and_no_other():
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "baselines.md").read_text(), re.MULTILINE)
     assert rows == list(DETECTORS)
+
+
+EXECUTED = ("README", "thresholds", "inputs", "adapters", "quickstart", "scan", "operators", "streaming")
+"""Pages whose examples run in the tests of this file."""
+ELSEWHERE = {
+    "baselines": "a session that `test_sessions_print_what_they_show` runs",
+    "datasets": "needs the datasets; tests/datasets has its calls",
+    "metrics": "calls on arrays of the reader; tests/metrics has them",
+    "report": "calls on a detector of the reader; tests/report has them",
+    "watch-configuration": "run above, by its own test",
+}
+"""Pages with Python whose examples are tested elsewhere, and why."""
+
+
+def test_no_page_has_an_example_that_nobody_runs():
+    assert {page.stem for page in PAGES if python_blocks(page)} <= {*EXECUTED, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("page", ["baselines"])
+def test_sessions_print_what_they_show(page):
+    for code in python_blocks(ROOT / "docs" / f"{page}.md"):
+        test = doctest.DocTestParser().get_doctest(code, {}, page, None, 0)
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_every_page_is_in_the_navigation_of_the_site():
+    listed = set(re.findall(r"- (?:[\w .]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert listed - {"security.md"} == pages, "list the page under nav in mkdocs.yml"

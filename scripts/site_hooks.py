@@ -1,0 +1,41 @@
+"""What the site shows in another way than the files: links out of `docs/`, and pages that are kept elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+SHOWN = {"security.md": ROOT / "SECURITY.md"}
+"""Pages of the site that are files of the repository outside `docs/`."""
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are kept outside `docs/`."""
+    from mkdocs.structure.files import File
+
+    for name, path in SHOWN.items():
+        text = path.read_text().replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001 - mkdocs asks for them
+    """Turn links that leave `docs/`, as to a source file, into plain text: the site has no such page."""
+    folder = (DOCS / page.file.src_uri).parent
+
+    def shown(link: re.Match[str]) -> str:
+        target = (folder / link[2]).resolve()
+        kept = next((name for name, path in SHOWN.items() if path == target), None)
+        if kept is not None:
+            return f"[{link[1]}]({os.path.relpath(DOCS / kept, folder)}{link[3] or ''})"
+        inside = target.is_relative_to(DOCS) and "results/records" not in str(target)
+        if inside and target.is_dir():
+            return f"[{link[1]}]({link[2].rstrip('/')}/README.md)" if (target / "README.md").exists() else link[1]
+        return link[0] if inside else link[1]
+
+    return LINK.sub(shown, markdown)
