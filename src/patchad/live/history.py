@@ -23,6 +23,10 @@ LOOSE = 64
 FULL = 512
 """Rows of a chunk that is left as it is."""
 
+DIGITS = 7
+"""Decimals that numbers may have to be stored as whole ones, less one."""
+MISSING = np.iinfo(np.int64).min
+
 Cell = float | str | None
 Time = str | float | None
 """A time as it came."""
@@ -118,11 +122,13 @@ class Rows:
         return Rows(self.index[chosen], [self.times[row] for row in chosen], self.at[chosen], numbers, texts)
 
     def packed(self) -> bytes:
-        """Return bytes, compressed; columns one after the other, since neighbours are alike."""
-        header = {"first": int(self.index[0]), "times": list(self.times), "names": list(self.numbers)}
-        values = np.array([self.at, *self.numbers.values()], dtype="<f8")
-        bare = json.dumps(header | {"texts": {name: list(cells) for name, cells in self.texts.items()}}).encode()
-        shuffled = values.view(np.uint8).reshape(-1, 8).T.tobytes()  # bytes of one rank are alike too
+        """Return bytes, compressed: columns one after the other, decimals as whole numbers where that loses nothing."""
+        header: dict[str, Any] = {"first": int(self.index[0]), "times": list(self.times), "names": list(self.numbers)}
+        columns = [_as_integers(values) for values in (self.at, *self.numbers.values())]
+        header |= {"digits": [digits for _, digits in columns], "texts": {k: list(v) for k, v in self.texts.items()}}
+        bare = json.dumps(header).encode()
+        whole = np.array([values for values, _ in columns], dtype="<i8")
+        shuffled = whole.view(np.uint8).reshape(-1, 8).T.tobytes()  # bytes of one rank are alike
         return zlib.compress(len(bare).to_bytes(4, "little") + bare + shuffled)
 
     @classmethod
@@ -133,10 +139,10 @@ class Rows:
         header = json.loads(content[4:stop])
         count = len(header["times"])
         shuffled = np.frombuffer(content[stop:], dtype=np.uint8).reshape(8, -1)
-        values = np.ascontiguousarray(shuffled.T).view("<f8").reshape(-1, count)
+        whole = np.ascontiguousarray(shuffled.T).view("<i8").reshape(-1, count)
+        at, *values = (_as_floats(own, digits) for own, digits in zip(whole, header["digits"], strict=True))
         index = np.arange(header["first"], header["first"] + count)
-        numbers = dict(zip(header["names"], values[1:], strict=True))
-        return cls(index, header["times"], values[0], numbers, header["texts"])
+        return cls(index, header["times"], at, dict(zip(header["names"], values, strict=True)), header["texts"])
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
@@ -153,6 +159,25 @@ class Rows:
             {name: np.concatenate([part.numbers.get(name, missing(part)) for part in parts]) for name in numbers},
             {name: [cell for part in parts for cell in _texts(part, name)] for name in texts},
         )
+
+
+def _as_integers(values: FloatArray) -> tuple[NDArray[np.int64], int | None]:
+    """Return numbers as whole ones, in units of so many decimals; or their bits, with None."""
+    known = np.where(np.isnan(values), 0.0, values)
+    for digits in range(DIGITS):
+        scaled = np.rint(known * 10.0**digits)
+        if not (np.abs(scaled) < 2**52).all():
+            break
+        if (np.signbit(known) == (scaled < 0)).all() and (scaled / 10.0**digits == known).all():
+            whole = np.where(np.isnan(values), MISSING, scaled.astype(np.int64))
+            return whole, digits
+    return np.ascontiguousarray(values, dtype="<f8").view(np.int64), None
+
+
+def _as_floats(whole: NDArray[np.int64], digits: int | None) -> FloatArray:
+    if digits is None:
+        return np.ascontiguousarray(whole).view("<f8")
+    return np.where(whole == MISSING, np.nan, whole / 10.0**digits)
 
 
 def _texts(part: Rows, name: str) -> Sequence[str | None]:
