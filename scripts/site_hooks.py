@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SHOWN = {"security.md": ROOT / "SECURITY.md"}
 """Pages of the site that are files of the repository outside `docs/`."""
+ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
+"""What the theme loads to search pages that are opened from files; we have our own."""
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -39,3 +41,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str: 
         return link[0] if inside else link[1]
 
     return LINK.sub(shown, markdown)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:  # noqa: ARG001 - mkdocs asks for them
+    """Load nothing from elsewhere."""
+    own = os.path.relpath("javascripts/search-from-files.js", Path(page.file.dest_uri).parent)
+    return output.replace(ELSEWHERE, own)
+
+
+def on_post_template(output_content: str, template_name: str, config: Any) -> str:  # noqa: ARG001 - mkdocs asks for them
+    """Load nothing from elsewhere on the page for lost visitors either."""
+    return output_content.replace(ELSEWHERE, "javascripts/search-from-files.js")
