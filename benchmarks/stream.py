@@ -4,6 +4,7 @@
     python -m benchmarks.stream pool --streams 1000    # a pool beside single streams
     python -m benchmarks.stream latency                # milliseconds from a row to its verdicts
     python -m benchmarks.stream memory --rows 1000000  # resident memory along the rows
+    python -m benchmarks.stream early --hop 10 --data DIR  # rows from a fault to the first word
 
 Every part prints a line of JSON for each figure; compare figures of one run.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.early import studies
 
 from patchad import PatchAD, StreamPool
 from patchad.datasets.backgrounds import calm
@@ -146,14 +148,19 @@ def resident() -> float:
 def main() -> None:
     """Run one part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("speed", "pool", "latency", "memory"))
+    parser.add_argument("part", choices=("speed", "pool", "latency", "memory", "early"))
     parser.add_argument("--rows", type=int)
     parser.add_argument("--channels", type=int)
     parser.add_argument("--hop", type=int, default=5)
     parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--data", type=Path, help="folder of the real series, for `early`")
     asked = parser.parse_args()
     channels = asked.channels or (10 if asked.part == "pool" else 38)
-    if asked.part == "pool":
+    if asked.part == "early":
+        for what, words in studies(asked.data, asked.hop, asked.seeds):
+            tell(part="early", what=what, hop=asked.hop, **words.figures())
+    elif asked.part == "pool":
         pool(asked.streams, asked.rows or 100, channels, asked.hop)
     else:
         work = {"speed": speed, "latency": latency, "memory": memory}[asked.part]

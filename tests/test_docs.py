@@ -68,9 +68,13 @@ def test_the_example_of_the_operators_page(capsys):
 
 
 def test_the_example_of_the_streaming_page(capsys):
-    (code,) = python_blocks(ROOT / "docs" / "streaming.md")
-    exec(code, {})
+    judged, early = python_blocks(ROOT / "docs" / "streaming.md")
+    exec(judged, {})
     assert any(line.startswith("closed 300 310") for line in capsys.readouterr().out.splitlines())
+    exec(early, {})
+    suspected, found, closed = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert 300 <= int(suspected[0]) < 310
+    assert found[4] == closed[4] == suspected[3]
 
 
 def test_the_example_of_the_page_on_the_state(tmp_path, monkeypatch, capsys):

@@ -92,7 +92,7 @@ def assert_same_events(found, expected) -> None:
 
 cases = st.fixed_dictionaries(
     {
-        "hop": st.sampled_from([1, 3, 7, 20]),
+        "hop": st.sampled_from([1, 3, 5, 7, 20]),
         "fold": st.sampled_from(["mean", "newest"]),
         "missing": st.sampled_from(["interpolate", "drop"]),
         "threshold": st.sampled_from(["auto", "spot", "dspot", 3.0]),

@@ -106,6 +106,8 @@ class Finding:
     """Where it, or its newest repeat, ended."""
     start_time: np.generic | None = None
     stop_time: np.generic | None = None
+    suspected_id: str | None = None
+    """Of what was suspected before scores were final."""
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -165,6 +167,16 @@ class EventStage:
     def running(self) -> Finding | None:
         """The event that is open and not ripe yet."""
         return None if self._open is None or self._open.ripe else self._open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an event is open that is no regime."""
+        return self._open is not None
+
+    @property
+    def offset(self) -> float:
+        """By how much scores are higher inside the regime; 0 outside of one."""
+        return self._offset
 
     def undecided(self) -> int | None:
         """Return the first row that an event which is not ripe may begin with; None where there is none."""

@@ -9,8 +9,9 @@ are an event unless one was found there, or the score was over the level. So the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from patchad.alarms.knowledge import Judge, Knowledge
 from patchad.alarms.repeats import Repeats
 from patchad.alarms.rules import AlarmRules, Teller
 from patchad.alarms.sensors import SensorFinding, SensorKind, SensorStage
+from patchad.alarms.suspicion import Ahead, Suspicion, Suspicions
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
 from patchad.results.detection import Event
@@ -83,6 +85,7 @@ class AlarmStage:
         "_judge",
         "_dropped",
         "_forgotten",
+        "_suspicions",
     )
 
     def __init__(
@@ -96,6 +99,7 @@ class AlarmStage:
         knowledge = Knowledge.of(channels) if knowledge is None else knowledge
         self._rules, self._shape = rules, shape
         self._teller = Teller(rules.base, channels, series)
+        self._suspicions = Suspicions(rules.base, shape.merge_gap)
         self._sensors = SensorStage(knowledge.limits(rules.sensors, rules.usual.center))
         self._judge = Judge(knowledge, rules.usual, before=shape.before, after=shape.after)
         self._dropped: list[Finding] = []
@@ -176,25 +180,36 @@ class AlarmStage:
         self._passed = int(self._held[0][0][0]) if self._held else self._next
         return self._decide()
 
+    def look_ahead(self, ahead: Ahead) -> None:
+        """Look at the rows that have no final score yet: an event may be suspected there."""
+        first, times = self._first, self._times
+        muted = ahead.muted | self._judge.quiet.stills(ahead.numbers, None, ahead.scores)
+        self._suspicions.look(
+            replace(ahead, muted=muted),
+            self._events.offset,
+            opens=not self._events.is_open,
+            matters=self._matters,
+            times=lambda row: None if times is None or row < first else times[row - first],
+        )
+
     def end_segment(self) -> BoolArray:
         """End the segment: the next rows do not follow the last; one shorter than the window never alarms."""
-        self._waiting += [(found, self._repeats) for found in self._events.flush()]
-        self._held, self._kept, self._passed = [], 0, self._next
-        self._begin_segment()
+        self._end_segment()
         return self._decide()
 
     def flush(self) -> BoolArray:
         """End the series."""
-        self._waiting += [(found, self._repeats) for found in self._events.flush()]
-        self._held, self._kept, self._passed = [], 0, self._next
-        self._begin_segment()
+        self._end_segment()
         self._broken += self._sensors.flush()
         return self._decide(final=True)
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events so far, in the order of their rows: closed, open, and those that are only suspected yet."""
-        return tuple(sorted([*self._done, *self._unfinished()], key=lambda event: (event.start, event.stop)))
+        """Events so far, in the order of their rows: closed, open, only suspected yet, and suspected wrongly."""
+        none = [self._teller.suspicion(one, "withdrawn") for one in self._suspicions.withdrawn]
+        return tuple(
+            sorted([*self._done, *self._unfinished(), *none], key=lambda event: (event.start, event.stop, event.kind))
+        )
 
     def recent_events(self) -> list[Event]:
         """Return the events that are not closed, and those that closed since `forget_recent` was called last."""
@@ -218,9 +233,35 @@ class AlarmStage:
         suspected = [*(found for found, _ in self._waiting), self._events.running]
         told += [self._teller.event(found, "suspected") for found in suspected if found is not None]
         told += [self._teller.sensor_event(one, "open") for one in self._broken if one.listed]
-        return told
+        early = self._suspicions.now
+        return told if early is None else [*told, self._teller.suspicion(early, "suspected")]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no event is open or suspected."""
+        return not self._unfinished()
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _end_segment(self) -> None:
+        self._await(self._events.flush())
+        self._suspicions.end_segment()
+        self._held, self._kept, self._passed = [], 0, self._next
+        self._begin_segment()
+
+    def _await(self, found: Sequence[Finding]) -> None:
+        """Let ripe findings wait for a decision."""
+        running = self._events.running
+        for one in found if running is None else [*found, running]:
+            self._suspicions.confirm(one, self._teller.suspected_id)
+        self._waiting += [(one, self._repeats) for one in found]
+
+    def _matters(self, one: Suspicion) -> bool:
+        """Return whether what is suspected would be listed, as far as can be told."""
+        explained = sum(map(self._is_explained, one.active))
+        return explained <= EXPLAINED * len(one.active) and self._judge.matters(
+            one.start, one.last + 1, one.attribution, one.active
+        )
 
     def _begin_segment(self) -> None:
         self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape, judge=self._judge)
@@ -230,8 +271,7 @@ class AlarmStage:
         self, numbers: NDArray[np.intp], rows: Scored, levels: FloatArray, muted: BoolArray, confirmed: BoolArray
     ) -> None:
         muted = muted | self._judge.quiet.stills(numbers, rows.local, levels)
-        found = self._events.push(rows, levels, muted, numbers, confirmed)
-        self._waiting += [(one, self._repeats) for one in found]
+        self._await(self._events.push(rows, levels, muted, numbers, confirmed))
         self._over[numbers - self._first] = (rows.scores > levels) & ~muted
 
     def _decide(self, *, final: bool = False) -> BoolArray:

@@ -13,6 +13,7 @@ from patchad.alarms.events import CLOSING, Finding
 from patchad.alarms.feedback import Judgement, Strangeness
 from patchad.alarms.sensors import SensorFinding, SensorRules
 from patchad.alarms.severity import severity
+from patchad.alarms.suspicion import Suspicion
 from patchad.alarms.usual import Usual
 from patchad.data.stages import Scored
 from patchad.data.table import FloatArray
@@ -96,7 +97,29 @@ class Teller:
             repeats=found.repeats,
             id=self._identifier("anomaly", found.opened),
             state=state,
+            suspected_id=found.suspected_id,
         )
+
+    def suspicion(self, found: Suspicion, state: EventState) -> Event:
+        """Tell what is suspected before scores are final."""
+        shares = _shares(found.attribution, self.channels)
+        excess = (found.peak_score - self.base) / max(found.level - self.base, 1e-12)
+        return Event(
+            start=found.start,
+            stop=found.last + 1,
+            peak=min(max(found.peak, found.start), found.last),
+            peak_score=found.peak_score,
+            severity=severity(excess, found.last + 1 - found.start, [share for _, share in shares]),
+            channels=shares,
+            start_time=found.start_time,
+            stop_time=found.stop_time,
+            id=self.suspected_id(found),
+            state=state,
+        )
+
+    def suspected_id(self, found: Suspicion) -> str:
+        """Return the id of a suspicion, which no event has."""
+        return self._identifier("anomaly\x00suspected", found.opened)
 
     def sensor_event(self, found: SensorFinding, state: EventState) -> Event:
         """Tell what breaks a rule for sensors."""

@@ -6,9 +6,10 @@ or one at a time gives the same result, so that batch, stream and shards share o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +117,12 @@ class Chain:
             found = stage.push(found)
         return found
 
+    def preview(self, found: Scored) -> Scored:
+        """Return what the others would make of rows that the first stage may change yet; all stay as they are."""
+        for stage in self.rest:
+            found = cast("Immediate", stage).preview(found)
+        return found
+
     def flush(self) -> Scored:
         """Flush the stages one after the other, each after the rest of the one before."""
         found = self.first.flush()
@@ -128,6 +135,12 @@ class Immediate:
     """Base of stages that hold no row back: nothing is left to flush."""
 
     state: ClassVar[tuple[str, ...]] = ()
+
+    def preview(self, rows: Scored) -> Scored:
+        """Return what the next rows would become, and stay as it is; their attribution is left as it is."""
+        stage: Any = copy.deepcopy(self)
+        found: Scored = stage.push(replace(rows, attribution=None))
+        return replace(found, attribution=rows.attribution)
 
     def flush(self) -> Scored:
         """Return no rows."""
@@ -169,6 +182,12 @@ class TrailingMean(Immediate):
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._before: Scored | None = None
+
+    def preview(self, rows: Scored) -> Scored:
+        """Return the scores, averaged with those before them."""
+        before = np.empty(0) if self._before is None else self._before.scores
+        both = np.concatenate([before, rows.scores])
+        return replace(rows, scores=trailing_mean(both, self._rows)[len(before) :])
 
     def push(self, rows: Scored) -> Scored:
         """Return the rows, averaged with those before them."""

@@ -39,6 +39,18 @@ class Asked:
     """Where the last window that was asked for at once ends."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Preview:
+    """Rows that some of their windows have scored."""
+
+    rows: Scored
+    """`(time, column)`; the attribution is a sum over the windows, and not to be written to."""
+    ages: NDArray[np.int32]
+    """(time,), windows that have covered a row so far."""
+    start: int
+    """The first row, counted in the segment."""
+
+
 ScoreBlock = Callable[[Block, int], tuple[FloatArray, FloatArray | None]]
 """From a block and a number of steps to the scores of the newest steps of each window, `(window, step, column)`, and
 their attribution, `(window, step, channel)` or None."""
@@ -177,6 +189,14 @@ class WindowStage:
         self._end = sums.stop + self._hop
         found, self._open = sums.split(self._first_open())
         return found if self._mean else replace(found, local=None)
+
+    def preview(self) -> Preview | None:
+        """Return what the windows so far say of the rows that later ones score too; None where there are none."""
+        sums = self._open
+        if sums is None:
+            return None
+        scored = Scored(sums.scores / sums.count, sums.attribution, sums.least)
+        return Preview(scored, sums.count[:, 0], sums.start)
 
     def flush(self) -> Scored:
         """Return the rows that waited for later windows, and those that no window on the grid covers."""

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from patchad.alarms.early import EarlyRules
 from patchad.alarms.events import Shape
 from patchad.alarms.feedback import Judgement
 from patchad.alarms.knowledge import Direction
@@ -31,6 +32,7 @@ from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
 from patchad.data.windows import ScoreBlock
 from patchad.detectors.cleaning import check_contamination, clean_train
 from patchad.detectors.conventions import Conventions
+from patchad.detectors.early import learn_early
 from patchad.detectors.judging import judge, retract
 from patchad.detectors.listing import expectations_of, list_events
 from patchad.detectors.operator import knowledge_of, quiet_rows
@@ -97,6 +99,7 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         "switches_": Switches,
         "likeness_": Likeness,
         "feedback_": tuple[Judgement, ...],
+        "early_": EarlyRules | None,
     }
     """Attributes that a class adds in `fit`, with their types, for a model file; None: a file cannot hold them."""
 
@@ -195,16 +198,13 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
                 "pass more rows, or raise max_gap if gaps cut them"
             )
         left_out = [f"left out as asked: {listed(self.ignore)}"] if self.ignore else []
-        self.fit_notes_: tuple[str, ...] = (
-            *left_out,
-            *notes,
-            *(note for p in prepared for note in p.notes),
-            *cleaned.notes,
-        )
+        more = (note for p in prepared for note in p.notes)
+        self.fit_notes_: tuple[str, ...] = (*left_out, *notes, *more, *cleaned.notes)
         share = self._plan([len(segment) for segment in segments])
         blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
         self._fit(segments, blocks)
         self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], cleaned.values)
+        self.early_ = learn_early(self, segments, blocks)
         self.likeness_ = Likeness.fit(segments, blocks, self._window())
         self.feedback_: tuple[Judgement, ...] = ()
         self.set_threshold(self.threshold)

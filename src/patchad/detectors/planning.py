@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from patchad.data.preparing import Preparer
+from patchad.detectors.early import early_words
 from patchad.detectors.listing import marking_of
 from patchad.detectors.operator import knowledge_of
 from patchad.detectors.reading import read_table
@@ -45,6 +46,7 @@ def plan_of(detector: Detector) -> Plan:
         marking=partial(marking_of, detector),
         score=score,
         batch=batch,
+        early=early_words(detector),
     )
 
 

@@ -124,6 +124,8 @@ def _try_out(detector: Detector) -> None:
     scored = Scored.join(list(detector._scored(detector.initial_[None], explain=True)))
     if not fits_channels(detector.likeness_, detector.feedback_, len(detector.channels_)):
         raise ModelFileError("its arrays of what is alike, accepted or confirmed do not fit each other")
+    if detector.early_ is not None and not detector.early_.is_sound():
+        raise ModelFileError("its arrays of early scores do not fit each other")
     if scored.scores.shape != (1,) or not np.isfinite(scored.scores).all():
         raise ModelFileError("its arrays do not fit each other")
     rows = np.repeat(detector.initial_[None], 2 * detector._window() + 1, axis=0)

@@ -140,6 +140,16 @@ class Fusion(Immediate):
             local = self._combined(self._local_scale(local))
         return Scored(scores, rows.attribution, local, unadapted)
 
+    def preview(self, rows: Scored) -> Scored:
+        """Combine `(time, column)` into `(time,)`, given what has lasted until now."""
+        columns = self._scale(rows.scores)
+        known = None if self._lasting is None else self._lasting.newest
+        scores = self._combined(columns if known is None else columns - lasting(known))
+        local = rows.local
+        if local is not None and self._local_scale is not None:
+            local = self._combined(self._local_scale(local))
+        return Scored(scores, rows.attribution, local)
+
     def _combined(self, columns: FloatArray) -> FloatArray:
         strongest = np.sort(self._weights * columns, axis=1)[:, -STRONGEST:].mean(axis=1)
         return np.asarray(np.sign(strongest) * np.abs(strongest) ** self._emphasis)
@@ -155,14 +165,21 @@ class RollingMedian:
     ([0.5, 0.5, 0.5], [[16.0]])
     """
 
-    state = ("_before",)
+    state = ("_before", "newest")
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._before: FloatArray | None = None
+        self.newest: FloatArray | None = None
+        """(column,), the medians of the newest row."""
 
     def push(self, columns: FloatArray, least: float = -np.inf) -> FloatArray:
         """Return the medians `(time, column)` of the next rows; `least` stands for all that are not over it."""
+        medians = self._medians(columns, least)
+        self.newest = medians[-1].copy() if len(medians) else self.newest
+        return medians
+
+    def _medians(self, columns: FloatArray, least: float) -> FloatArray:
         both = columns if self._before is None else np.concatenate([self._before, columns])
         self._before = both[max(len(both) - self._rows + 1, 0) :].copy()
         known = len(both) - len(columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal
@@ -47,6 +47,8 @@ class Event:
     """Hash of series, kind and opening row: the same in batch, stream and shards."""
     state: EventState = "closed"
     """In a stream also `suspected`, `open` or `withdrawn`."""
+    suspected_id: str | None = field(default=None, compare=False)
+    """In a stream, the id that it had while its rows had no final score; None where it was not suspected by then."""
 
     def in_zone(self, zone: tzinfo | None) -> Event:
         """Return the event with its times, which are in UTC, in a time zone; None leaves them as they are."""
@@ -63,8 +65,10 @@ class Event:
         return replace(self, state="withdrawn")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them; times in ISO 8601."""
+        """Return the fields as JSON knows them; times in ISO 8601, `suspected_id` where there is one."""
         fields = asdict(self)
+        if self.suspected_id is None:
+            del fields["suspected_id"]
         fields["channels"] = [[name, round(share, 4)] for name, share in self.channels]
         for name in ("start_time", "stop_time"):
             fields[name] = time_text(fields[name])

@@ -67,12 +67,18 @@ class StreamDetector:
         return self._stream.flush()
 
     def outlook(self) -> Verdict | None:
-        """Return what batch would say of the newest row if it were the last; None before the first row."""
+        """Return what batch would say of the newest row if it were the last; None before the first row.
+
+        Where later windows score the row too, its score is held to the level that was calibrated for one window.
+        """
         return self._stream.outlook()
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events so far in the order of their rows, each with its state; withdrawn ones are not among them."""
+        """Events so far in the order of their rows, each with its state.
+
+        Those that were suspected before their scores were final, and withdrawn, are among them until the segment ends.
+        """
         return self._stream.events
 
     def changes(self) -> tuple[Event, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.alarms.early import EarlyRules
 from patchad.alarms.listing import AlarmStage
 from patchad.data.preparing import Preparer
 from patchad.data.stages import Stage
@@ -20,6 +21,17 @@ from patchad.thresholds.base import Threshold
 
 Marker = Callable[[NDArray[Any] | None, range, tzinfo | None], BoolArray]
 """Takes the times of rows, their numbers, and the zone; returns `(time, channel)`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EarlyWords:
+    """What a stream may say of rows before their scores are final."""
+
+    rules: EarlyRules
+    edge: float
+    """Local score over which a row is unusual."""
+    skipped: int
+    """First rows of a segment, whose windows come in another order than those of later rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +65,8 @@ class Plan:
     """Windows that are best scored together."""
     quiet: Marker | None = None
     """Marks the rows and channels of which no events are wanted; None: there are none."""
+    early: EarlyWords | None = None
+    """What early scores are worth; None where no event is suspected before scores are final."""
 
     def scored(self, asked: Asked) -> tuple[FloatArray, FloatArray | None]:
         """Score windows that a stream asks for, which it does only where there is a `score`."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.alarms.suspicion import Ahead
 from patchad.data.stages import Chain, Scored, Stage, shares_of
 from patchad.data.table import BoolArray, FloatArray
 from patchad.data.times import localized
-from patchad.data.windows import Asked, WindowStage
+from patchad.data.windows import Asked, Preview, WindowStage
 from patchad.errors import InputError
 from patchad.results.detection import Event
 from patchad.streaming.marking import Marked
-from patchad.streaming.plan import Plan
+from patchad.streaming.plan import EarlyWords, Plan
 from patchad.streaming.rows import read_rows, read_times
 from patchad.streaming.snapshot import Snapshot
 from patchad.streaming.verdict import Verdict
@@ -66,6 +68,8 @@ class Stream:
         """Scores, levels and contributions of rows whose alarms are not final."""
         self._newest: Verdict | None = None
         self._zone: str | None = None
+        self._fresh = False
+        """Whether windows were scored since rows without a final score were looked at."""
         self._told: dict[str, Event] = {}
         """Events as they were when `changes` was called last, those that may change still."""
 
@@ -104,6 +108,8 @@ class Stream:
         if ready.ended:
             found += self._end_segment()
         found += self._hand_over(None)
+        if self._fresh:
+            self._look_ahead()
         return tuple(found)
 
     def flush(self) -> tuple[Verdict, ...]:
@@ -113,7 +119,7 @@ class Stream:
         return verdicts + self._verdicts(self._alarms.flush())
 
     def outlook(self) -> Verdict | None:
-        """Return what batch would say of the newest row if it were the last."""
+        """Return what batch would say of the newest row if it were the last; held to the level of so early a score."""
         if self._preparer.seen == 0:
             return None
         if self._newest is not None and self._newest.index == self._preparer.seen - 1:
@@ -122,7 +128,13 @@ class Stream:
             copied = _copied(self)
         fork = Stream(self._plan)
         fork.fill(*copied)
-        return fork.flush()[-1]
+        verdict, early = fork.flush()[-1], self._plan.early
+        if early is None:
+            return verdict
+        level = max(early.rules.raw(verdict.level, age=1), verdict.level)
+        return replace(
+            verdict, level=level, alarm=verdict.alarm and (verdict.score > level or not self._alarms.is_quiet)
+        )
 
     @property
     def count(self) -> int:
@@ -152,7 +164,8 @@ class Stream:
         """Return the events that are new or in another state than when this was called last."""
         now = {event.id: event for event in self._alarms.recent_events()}
         found = [one for name, one in now.items() if name not in self._told or self._told[name].state != one.state]
-        gone = [event.withdrawn() for name, event in self._told.items() if name not in now]
+        known = {*now, *(event.suspected_id for event in now.values())}
+        gone = [event.withdrawn() for name, event in self._told.items() if name not in known]
         self._told = {name: event for name, event in now.items() if event.state != "closed"}
         self._alarms.forget_recent()
         return tuple(event.in_zone(self._tz()) for event in (*found, *gone))
@@ -201,7 +214,37 @@ class Stream:
             return Scored(np.empty(0))
         for one, answer in zip(asked, (yield asked), strict=True):
             scorer.first.answer(one, *answer)
+        self._fresh = self._plan.early is not None
         return scorer.go_on(scorer.first.collect())
+
+    def _look_ahead(self) -> None:
+        """Look for events in the rows whose scores are not final."""
+        self._fresh = False
+        early, scorer = self._plan.early, self._scorer
+        if early is None or not isinstance(scorer, Chain) or not isinstance(scorer.first, WindowStage):
+            return
+        seen = scorer.first.preview()
+        if seen is None:
+            return
+        self._alarms.look_ahead(self._ahead(early, scorer.preview(seen.rows), seen))
+
+    def _ahead(self, early: EarlyWords, found: Scored, seen: Preview) -> Ahead:
+        """Say what early scores mean."""
+        places = np.flatnonzero(self._kept)[: len(found)]
+        numbers = self._handed + places
+        attribution = found.attribution
+        if attribution is not None and len(self._plan.blameless):
+            attribution = attribution.copy()
+            attribution[:, self._plan.blameless] = 0.0
+        return Ahead(
+            numbers=numbers,
+            scores=early.rules.of(found.scores, seen.ages),
+            level=self._threshold.level,
+            muted=self._muted[places] | (np.arange(seen.start, seen.start + len(found)) < early.skipped),
+            unusual=(found.scores if found.local is None else found.local) > early.edge,
+            newest=int(numbers[np.argmax(seen.ages == seen.ages[-1])]),
+            attribution=attribution,
+        )
 
     def _end_segment(self) -> tuple[Verdict, ...]:
         if self._scorer is None:
@@ -269,6 +312,11 @@ class Level:
         self.advance = threshold.advance
 
     state = ("values",)
+
+    @property
+    def level(self) -> float:
+        """The level for the next score."""
+        return float(self._threshold.level)
 
     @property
     def values(self) -> dict[str, Any]:
