@@ -130,16 +130,24 @@ def detect(
         str | None,
         typer.Option(metavar="RATE", help="Expected false events per 10,000 normal rows, or in a time, as 2/week."),
     ] = None,
+    fleet_false_alarms: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="The same for all series together: each gets an equal part of it."),
+    ] = None,
     merge_gap: Annotated[int | None, typer.Option(help="Longest pause inside an event, in rows.")] = None,
     min_duration: Annotated[int | None, typer.Option(help="Shortest event, in rows.")] = None,
     quiet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="No events in these periods: a csv file with from,to[,channel].")
     ] = None,
+    reports: Annotated[
+        bool, typer.Option("--reports", help="Write OUT/reports/SERIES.html for every series with events.")
+    ] = False,
     fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="Exit with 1 if there is an event.")] = False,
 ) -> None:
     """Detect events in every series of a fleet.
 
-    Writes OUT/manifest.csv, OUT/events.json and OUT/scores/SERIES.parquet; prints the series with the worst events.
+    Writes OUT/manifest.csv, OUT/events.json, OUT/incidents.json (events of several series at one time), a page,
+    OUT/index.html, and OUT/scores/SERIES.parquet; prints the series with the worst events.
     Series that are finished are not done again when the same command is run once more.
     """
     from patchad.data.periods import read_periods
@@ -153,6 +161,8 @@ def detect(
         merge_gap=merge_gap,
         min_duration=min_duration,
         quiet=periods,
+        fleet_false_alarms=fleet_false_alarms,
+        reports=reports,
     )
     job = Job(model=model, data=tuple(data), out=output, by=by, reading=_without(reading, by), options=options)
     with _resumable(output), make_runner(engine, workers, address) as runner, _bar("detecting") as watch:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
@@ -17,18 +18,23 @@ from patchad.data.table import Table
 from patchad.detectors.base import Detector
 from patchad.detectors.registry import load as load_model
 from patchad.errors import InputError, PatchADError, UnsupportedError
+from patchad.fleet.incidents import find_incidents, incidents_json
 from patchad.fleet.loading import Loaded, Source, load
 from patchad.fleet.long import LONG_ROWS, LongSeries, long_rows
 from patchad.fleet.models import Model, Models
 from patchad.fleet.names import file_names
+from patchad.fleet.page import render_fleet
 from patchad.fleet.planning import Fleet, batches, find_series, key_of, shares
 from patchad.fleet.results import Result, events_json, manifest_csv, pyarrow, read_result, result_of, write_scores
 from patchad.fleet.runner import Runner
+from patchad.report.page import Chapter, render_page
 from patchad.thresholds.promise import parse_rate
 
 SCORES = "scores"
 """Folder of the scores."""
-OUTPUTS = ("manifest.csv", "events.json")
+REPORTS = "reports"
+"""Folder of the reports."""
+OUTPUTS = ("manifest.csv", "events.json", "incidents.json", "index.html")
 """Files of a run, beside the scores."""
 
 Watch = Callable[[Result, float], None]
@@ -44,6 +50,18 @@ class Options:
     merge_gap: int | None = None
     min_duration: int | None = None
     quiet: tuple[Period, ...] = ()
+    fleet_false_alarms: str | None = None
+    """Expected false events of all series together."""
+    reports: bool = False
+    """Whether series with events get a report each."""
+
+    def divided(self, series: int) -> Options:
+        """Return the options of one of so many series: each has the same part of the false events of all."""
+        if self.fleet_false_alarms is None:
+            return self
+        number, slash, period = self.fleet_false_alarms.partition("/")
+        rate = f"{float(number) / max(series, 1):.12g}{slash}{period}"
+        return replace(self, false_alarms=rate, fleet_false_alarms=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +128,7 @@ def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Ou
     check_apart(job.out, [file.path for one in fleet.sources for file in one.files], models.files())
     share = shares(fleet.sources)
     done: dict[str, Result] = {}
+    job = replace(job, options=job.options.divided(len(fleet.sources)))
     tasks = _plan(job, fleet, models, runner.workers, done)
     resumed = sum(not one.error for one in done.values())
     for result in done.values():
@@ -131,8 +150,13 @@ def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Ou
 
 def _check_options(options: Options, models: Models) -> None:
     """Refuse what would be wrong for every series."""
-    if options.false_alarms is not None:
-        parse_rate(options.false_alarms, [np.arange(2).astype("datetime64[s]")])
+    if options.false_alarms is not None and options.fleet_false_alarms is not None:
+        raise InputError(
+            "--false-alarms is for each series and --fleet-false-alarms for all together; give one of them"
+        )
+    for rate in (options.false_alarms, options.fleet_false_alarms):
+        if rate is not None:
+            parse_rate(rate, [np.arange(2).astype("datetime64[s]")])
     if options.threshold is not None:
         copy.copy(load_model(models.files()[0])).set_threshold(options.threshold)
 
@@ -201,6 +225,10 @@ def _path(out: Path, name: str) -> Path:
     return out / SCORES / f"{name}.parquet"
 
 
+def _report(out: Path, name: str) -> Path:
+    return out / REPORTS / f"{name}.html"
+
+
 def _finish(out: Path, results: Sequence[Result]) -> None:
     """Write what concerns all series, and remove the scores of series that are no longer there."""
     names = file_names(one.series for one in results if one.key)
@@ -208,7 +236,12 @@ def _finish(out: Path, results: Sequence[Result]) -> None:
     for path in sorted((out / SCORES).glob("*.parquet")):
         if path not in current and read_result(path) is not None:
             path.unlink(missing_ok=True)
-    write_whole({out / OUTPUTS[0]: manifest_csv(results), out / OUTPUTS[1]: events_json(results)})
+            _report(out, path.stem).unlink(missing_ok=True)
+    incidents = find_incidents(results)
+    reports = {one: f"{REPORTS}/{quote(names[one])}.html" for one in names if _report(out, names[one]).exists()}
+    contents = (manifest_csv(results), events_json(results), incidents_json(incidents))
+    page = render_fleet(results, incidents, reports)
+    write_whole({out / name: content for name, content in zip(OUTPUTS, (*contents, page), strict=True)})
 
 
 # -- in a worker ------------------------------------------------------------------------------------------------------
@@ -260,6 +293,11 @@ def _judge(source: Source, loaded: Loaded, task: Task, model: Model, path: Path,
     detection = prepared(fitted, task.options, table).detect(table, quiet=task.options.quiet)
     groups = loaded.groups(fitted.columns_)
     result = result_of(source.name, detection, key=key, seconds=time.perf_counter() - began, groups=groups)
+    report = _report(path.parent.parent, path.stem)
+    if task.options.reports and detection.events:
+        write_whole({report: render_page([Chapter.of(source.name, detection, truth)])})
+    else:
+        report.unlink(missing_ok=True)
     write_scores(path, result, detection, truth)
     return result
 

@@ -69,12 +69,12 @@ def render_page(chapters: Sequence[Chapter], title: str = "PatchAD report") -> b
         Section.of(number, chapter.name, chapter.detection, chapter.comparison, budget)
         for number, chapter in enumerate(chapters)
     ]
-    scripts = [str(get_plotlyjs()), _asset("page.js")]
+    scripts = [str(get_plotlyjs()), asset("page.js")]
     page = TEMPLATES.get_template("page.html")
     return page.render(
         title=title,
-        policy=_policy(scripts),
-        style=_asset("page.css"),
+        policy=policy_of(scripts),
+        style=asset("page.css"),
         contents=contents(sections),
         sections=[_rendered(section) for section in sections],
         scripts=scripts,
@@ -92,11 +92,12 @@ def _rendered(section: Section) -> dict[str, Any]:
     }
 
 
-def _asset(name: str) -> str:
-    return files("patchad.report").joinpath("templates", name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "patchad.report") -> str:
+    """Return the text of a style or a script."""
+    return files(package).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def policy_of(scripts: Sequence[str]) -> str:
     """Return a Content-Security-Policy for these scripts and inline style; no other script and no network."""
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{value}'" for value in hashes)
