@@ -129,6 +129,17 @@ def test_an_event_of_a_stream_without_times_goes_by_the_clock():
         assert store.events(until=before - 1) == []
 
 
+def test_what_was_suspected_becomes_the_event_that_it_is(tmp_path):
+    with Store() as store:
+        store.commit(Step(events=[event("s1", "suspected")]))
+        store.remark("pump", "s1", "comment", text="seen")
+        store.commit(Step(events=[event("e1", "open", suspected_id="s1")]))
+        assert [one["id"] for one in store.events()] == ["e1"]
+        assert [one.text for one in store.remarks("e1")] == ["seen"]
+        store.commit(Step(events=[event("e1", "closed", suspected_id="s1")]))
+        assert [one["state"] for one in store.events()] == ["closed"]
+
+
 def test_a_state_of_the_first_format_is_brought_up_to_date(tmp_path):
     database = sqlite3.connect(tmp_path / "state", isolation_level=None)
     MIGRATIONS[0](lambda statement, *values: database.execute(statement, values).fetchall())

@@ -105,6 +105,16 @@ def test_what_cannot_be_loaded_leaves_all_as_it_was(models, tmp_path, watched_js
     assert len(lines) > 180
 
 
+def test_a_model_that_cannot_take_over_leaves_all_as_it_was(models, tmp_path, watched_json, watched_batch, caplog):
+    wide = pd.DataFrame(waves(600, 4), columns=[*WATCHED, "more"])
+    make("moving_zscore").fit(wide).set_threshold(1e9).save(models / "more")
+    _, _, _, (lines, _) = swapped(models, tmp_path, watched_json, "one", "more")
+    assert "nothing was reloaded" in caplog.text
+    assert "the model before stays" not in caplog.text
+    assert [one["alarm"] for one in lines] == watched_batch.alarms[: len(lines)].tolist()
+    assert len(lines) > 180
+
+
 def test_other_alarm_settings_are_in_force_at_once(models, tmp_path, watched_json):
     _, _, _, (lines, _) = swapped(models, tmp_path, watched_json, "one", "one", alarms=Alarms(threshold=77.0))
     assert (lines[0]["level"] != 77.0, lines[-1]["level"]) == (True, 77.0)
@@ -169,6 +179,32 @@ def test_a_restart_with_another_model_goes_on_too(models, tmp_path, watched_json
     assert len(verdicts) > 200
     unknown = [one["index"] for one in verdicts if one["score"] is None]
     assert unknown[-1] == 179
+
+
+def test_streams_of_a_service_that_went_on_with_another_model(models, tmp_path, watched_json):
+    """The state says which model it began with; its streams are another's, and compare rows with what was judged."""
+    judged = fit()
+    judged.accept(pd.DataFrame(waves(300, seed=2) + 3, columns=WATCHED))
+    (tmp_path / "rows").write_text("".join(watched_json.splitlines(keepends=True)[:180]))
+    for model, rows in ((judged, 180), (fit(), 0)):
+        with Store(tmp_path / "state") as store:
+            stops = iter([False] * 4 + [True])
+            counts = Watch(model, [make_source(f"file:{tmp_path / 'rows'}")], [], store).run(stops.__next__)
+            assert counts.rows == rows
+            store.note(model=fit().plan_stream().checksum)  # as if it had begun with that one
+            verdicts = store.verdicts("pump")
+            assert verdicts.index.tolist() == list(range(len(verdicts)))
+            (stream,) = store.streams()
+            assert len(verdicts) + len(stream.waiting) == 180
+
+
+def test_rows_that_another_model_cannot_take(models, tmp_path, watched_json, watched_model):
+    with Store(tmp_path / "state") as store:
+        (tmp_path / "rows").write_text(watched_json)
+        Watch(watched_model, [make_source(f"file:{tmp_path / 'rows'}?follow=0")], [], store).run()
+        strict = fit(window=40, missing="error")
+        with pytest.raises(InputError, match="missing"):
+            Watch(strict, [make_source(f"file:{tmp_path / 'rows'}?follow=0")], [], store).run()
 
 
 def test_a_trial_counts_what_nobody_was_told_of(watched_model, watched):

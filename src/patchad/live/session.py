@@ -23,7 +23,8 @@ from patchad.live.sinks.registry import make_sink
 from patchad.live.sources.base import Source
 from patchad.live.sources.registry import make_source
 from patchad.live.store import Store
-from patchad.live.takeover import try_model
+from patchad.live.streams import LiveStreams
+from patchad.live.takeover import resume, try_model
 from patchad.live.watch import Counts, Watch
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Session:
             if parts.configuration.state != before.configuration.state:
                 raise InputError("the state cannot be another while it is in use; stop, and start again")
             trial = try_model(parts.detector, store)
+            if trial.passed:
+                resume(LiveStreams(parts.detector, parts.configuration.streams.silence, parts.quiet), store)
         except (PatchADError, OSError) as error:
             logger.error("nothing was reloaded: %s", reason_of(error))  # noqa: TRY400
             self._parts = make_parts(before.configuration, before, before.detector)

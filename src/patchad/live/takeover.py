@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ def resume(streams: LiveStreams, store: Store) -> None:
         same = store.meta("shape") == shape
         if not same or not _adopted(streams, one):
             rows = store.rows(one.key, last=REPLAYED)
-            _check_columns(rows, streams)
+            _check_columns(rows, streams.columns.channels)
             silent = one.extra.get("silent") or {}
             living = [event for event in store.living() if event["key"] == one.key and event["id"] != silent.get("id")]
             streams.replay(one, rows, living, batch)
@@ -78,9 +79,9 @@ def _adopted(streams: LiveStreams, one: Any) -> bool:
     return True
 
 
-def _check_columns(rows: Rows, streams: LiveStreams) -> None:
+def _check_columns(rows: Rows, columns: Sequence[str]) -> None:
     kept = {*rows.numbers, *rows.texts}
-    missing = [name for name in streams.columns.channels if name not in kept]
+    missing = [name for name in columns if name not in kept]
     if len(rows) and missing:
         raise InputError(
             f"the state belongs to another model: its rows have {listed(sorted(kept))} and this one needs "
@@ -111,6 +112,7 @@ def try_model(detector: Detector, records: Records) -> Trial:
         kept = records.rows(key, last=TRIED)
         if not len(kept):
             continue
+        _check_columns(kept, detector.columns_ or detector.channels_)
         told = [event for event in records.events(key) if event["state"] != "withdrawn"]
         first = int(kept.index[0])
         for event in detector.detect(frame_of(kept, detector)).events:

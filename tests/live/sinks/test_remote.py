@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import sys
 
 import pytest
 from tests.live.receiver import receiving
 
-from patchad.errors import InputError
+from patchad.errors import InputError, MissingExtraError
 from patchad.live.sinks import alertmanager
 from patchad.live.sinks.base import DeliveryError
 from patchad.live.sinks.registry import make_sink
@@ -99,6 +100,13 @@ def test_a_webhook_without_a_secret_and_without_an_answer(receiver, made, monkey
 )
 def test_addresses_that_make_no_sense(text, message):
     with pytest.raises(InputError, match=message):
+        make_sink(text)
+
+
+@pytest.mark.parametrize(("library", "text"), [("httpx", "http://host/hook"), ("apprise", "apprise:json://host")])
+def test_a_library_that_is_not_there(monkeypatch, library, text):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"{library} is not installed.*patchad\[live\]"):
         make_sink(text)
 
 
