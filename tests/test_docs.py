@@ -61,6 +61,15 @@ def test_the_example_of_the_scan_page(capsys):
     assert channel == "channel_1"
 
 
+def test_the_example_of_the_page_on_pretrained_nets(capsys):
+    (code,) = python_blocks(ROOT / "docs" / "pretrained.md")
+    exec(code, {})
+    start, stop, channel = capsys.readouterr().out.split()
+    assert abs(int(start) - 200) <= 3
+    assert abs(int(stop) - 220) <= 3
+    assert channel == "channel_1"
+
+
 def test_the_example_of_the_operators_page(capsys):
     (code,) = python_blocks(ROOT / "docs" / "operators.md")
     exec(code, {})

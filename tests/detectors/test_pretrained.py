@@ -7,6 +7,7 @@ from tests.conftest import waves
 
 from patchad import InputError, PatchAD, StreamDetector, load
 from patchad.detectors import checkpoint
+from patchad.detectors.describing import describe_model
 from patchad.errors import ModelFileError
 from patchad.model.net import PatchADNet
 from patchad.model.pretrained import Shape, read_weights, write_weights
@@ -76,6 +77,15 @@ def test_a_saved_detector_equals_the_loaded_one_without_the_weights_file(pretrai
     again = load(tmp_path / "model")
     assert again.origin_ == pretrained.origin_
     np.testing.assert_array_equal(again.detect(faulty()).scores, pretrained.detect(faulty()).scores)
+
+
+def test_a_model_file_says_where_its_weights_come_from(pretrained, weights, tmp_path):
+    pretrained.save(tmp_path / "model")
+    digest = read_weights(weights).digest
+    assert describe_model(tmp_path / "model")["weights"] == f"pretrained; SHA-256 of their file {digest}"
+    tuned = PatchAD(weights=weights, window=15, tune_steps=1).fit(waves(100, 1))
+    tuned.save(tmp_path / "tuned")
+    assert describe_model(tmp_path / "tuned")["weights"].startswith("pretrained, tuned for 1 steps; SHA-256")
 
 
 def test_a_stream_equals_the_batch(pretrained):

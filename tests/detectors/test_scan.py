@@ -109,3 +109,22 @@ def test_columns_that_are_ignored_may_hold_text():
     found = scan(frame, make("pca", ignore=("mode", "heat")), folds=2)
     assert found.channels == ("pump", "flow")
     assert found.contributions.shape == (600, 2)
+
+
+def test_without_train_rows_are_judged_by_those_before_them_only():
+    values = odd()
+    found = scan(values, make("sub_knn", window=30), past_only=True)
+    (event,) = found.severe(50).events
+    assert (event.start, event.stop) == pytest.approx((750, 770), abs=4)
+    assert not found.scores[:240].any()
+    assert found.scores[240:].all()
+    assert "warming up: the first 240 rows are not judged" in found.notes
+    assert all(event.start >= 240 for event in found.events)
+    values[960:] = 5.0  # what comes later changes nothing
+    later = scan([values], make("sub_knn", window=30), past_only=True)[0]
+    np.testing.assert_array_equal(found.scores[:920], later.scores[:920])
+
+
+def test_without_train_there_have_to_be_rows_to_warm_up():
+    with pytest.raises(InputError, match="over 240 are needed"):
+        scan(waves(240), past_only=True)

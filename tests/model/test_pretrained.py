@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load, save
+from training.sources import LICENSED
 
 from patchad import InputError
+from patchad.datasets import DATASETS
 from patchad.errors import ModelFileError
 from patchad.model.net import PatchADNet
-from patchad.model.pretrained import Shape, read_weights, write_weights
+from patchad.model.pretrained import FILE, Shape, read_weights, write_weights
 
 SHAPE = Shape((3, 5), 8, 1)
 
@@ -95,3 +98,14 @@ def test_a_damaged_file_is_refused(path, damage):
 def test_unknown_weights_are_refused(tmp_path):
     with pytest.raises(InputError, match="there are no weights"):
         read_weights(str(tmp_path / "absent"))
+
+
+def test_the_weights_of_the_package_are_small_and_name_what_they_have_seen():
+    weights = read_weights("pretrained")
+    assert FILE.stat().st_size < 1_000_000
+    assert list(weights.nets) == [15, 30, 60, 120]
+    assert set(weights.card["families"]) == set(LICENSED)
+    assert weights.card["left_out"] is None
+    page = (Path(__file__).parents[2] / "docs" / "pretrained.md").read_text()
+    assert weights.digest in page
+    assert all(name in page and DATASETS[name].licence == licence for name, licence in weights.card["families"].items())

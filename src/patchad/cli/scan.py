@@ -24,6 +24,9 @@ def scan(
     reading: Reading,
     severity: Annotated[float, typer.Option(help="Least severity of an event, 0 to 100.")] = 50.0,
     folds: Annotated[int, typer.Option(help="Parts that are judged by what was learned from the others.")] = 3,
+    past_only: Annotated[
+        bool, typer.Option("--past-only", help="Judge every row by rows before it only, as if they came one by one.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
@@ -42,11 +45,13 @@ def scan(
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
     from patchad.detectors.scan import scan as scan_series
+    from patchad.model.pretrained import SHIPPED
 
     if not 0 <= severity <= 100:
         raise InputError(f"--severity {severity:g} is out of range; it lies between 0 and 100")
     check_outputs({"-o": output, "--events": events, "--report": report}, [path for _, path in find_files(data)[0]])
-    detector = PatchAD(**({"verbose": True} | parse_assignments(settings or [], PatchAD)))
+    usual = {"verbose": True} | ({"weights": SHIPPED} if past_only else {})
+    detector = PatchAD(**(usual | parse_assignments(settings or [], PatchAD)))
     tables, refused = read_all(data, reading)
     if not tables:
         raise refusal(refused)
@@ -54,7 +59,7 @@ def scan(
 
     def severe(table: Table) -> Detection:
         nonlocal hidden
-        everything: Detection = scan_series(table, detector, folds=folds)
+        everything: Detection = scan_series(table, detector, folds=folds, past_only=past_only)
         kept = everything.severe(severity)
         hidden += len(everything.events) - len(kept.events)
         return kept

@@ -8,6 +8,7 @@ from patchad.detectors import checkpoint
 from patchad.detectors.base import Detector
 from patchad.detectors.registry import load
 from patchad.errors import listed
+from patchad.model.pretrained import Origin
 from patchad.thresholds.promise import Promise
 
 SHAPE = ("window", "hop", "patch_sizes")
@@ -24,6 +25,7 @@ def describe_model(model: Path, most: int = 12) -> dict[str, str]:
         "channels": f"{len(header['channels'])}: {listed(header['channels'], most)}",
         "n parameters": header["n_parameters"],
         **{name.replace("_", " "): getattr(detector, f"{name}_") for name in SHAPE if hasattr(detector, f"{name}_")},
+        **_weights(detector),
         "delay": f"{detector.delay} rows",
         "threshold": _level(detector),
         "train scores": f"{len(detector.train_scores_):,} kept, {held_out:,} of them held out",
@@ -34,6 +36,16 @@ def describe_model(model: Path, most: int = 12) -> dict[str, str]:
         "checksum": header["checksum"],
     }
     return {name: str(value) for name, value in lines.items()}
+
+
+def _weights(detector: Detector) -> dict[str, str]:
+    """Say where a net comes from that was not trained from scratch."""
+    origin: Origin | None = getattr(detector, "origin_", None)
+    if origin is None:
+        return {}
+    steps = int(getattr(detector, "tune_steps", 0))
+    tuned = f", tuned for {steps} steps" if steps else ""
+    return {"weights": f"pretrained{tuned}; SHA-256 of their file {origin.digest}"}
 
 
 def _level(detector: Detector) -> str:

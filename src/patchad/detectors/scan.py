@@ -21,28 +21,36 @@ from patchad.detectors.listing import list_events
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.reading import read
 from patchad.errors import InputError
+from patchad.model.pretrained import SHIPPED
 from patchad.results.detection import Detection
 from patchad.results.expectations import Expectations
 
 GUARD_SHARE = 0.25
 """Most rows between a fold and the rows learned from, as a share of the fold."""
+WARM_UP = 240
+"""Rows that are learned from before the first is judged, where only the past counts."""
 
 
-def scan(X: Any, detector: Detector | None = None, *, folds: int = 3) -> Any:
+def scan(X: Any, detector: Detector | None = None, *, folds: int = 3, past_only: bool = False) -> Any:
     """Find the strangest events of a series of which nothing is known to be normal.
 
     The series is cut into folds. Each is judged by a detector that learned from the others, a window away from it, so
     no row is judged by what learned from it. Scores are brought to one scale: 0 is the median held-out score of the
     detector, 1 its level.
 
+    With `past_only` it is judged as it came, without any train: the first 240 rows warm up and are not judged; what
+    follows is judged by a detector that learned from all rows before, anew whenever their number has doubled.
+
     Parameters
     ----------
     X
         One series, or a list of series, each of which is judged by itself.
     detector
-        What to fit; it is not changed. By default `PatchAD()`.
+        What to fit; it is not changed. By default `PatchAD()`, with `past_only` `PatchAD(weights="pretrained")`.
     folds
         Folds, 2 or more; a short series has fewer.
+    past_only
+        Whether a row is judged by rows before it only.
 
     Returns
     -------
@@ -61,11 +69,15 @@ def scan(X: Any, detector: Detector | None = None, *, folds: int = 3) -> Any:
     if folds < 2:
         raise InputError(f"folds={folds} is too small; at least 2 are needed, so that each is judged by another")
     if is_list_of_series(X):
-        return [scan(item, detector, folds=folds) for item in X]
-    template = PatchAD() if detector is None else detector
+        return [scan(item, detector, folds=folds, past_only=past_only) for item in X]
+    usual = PatchAD(weights=SHIPPED) if past_only else PatchAD()
+    template = usual if detector is None else detector
     raw = to_table(X, unread=template.ignore)
     switches, notes = Switches.learn([raw])  # of the whole: a state that a fold never had is no other channel
     table = switches.encode(raw)
+    if past_only:
+        warming = f"warming up: the first {WARM_UP} rows are not judged"
+        return _detection(table, _as_it_came(template, table), (*notes, warming))
     judges = [_judge(template, table, rows) for rows in _cut(len(table.values), folds)]
     return _detection(table, judges, notes)
 
@@ -87,12 +99,30 @@ def _cut(length: int, folds: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def _judge(template: Detector, table: Table, rows: slice) -> _Judge:
-    """Fit on what lies around a fold, and score the fold."""
+def _as_it_came(template: Detector, table: Table) -> list[_Judge]:
+    """Judge each stretch of rows by all rows before it; the stretches double."""
+    length = len(table.values)
+    if length <= WARM_UP:
+        raise InputError(
+            f"the series has {length} rows, too few to judge what comes by what came; over {WARM_UP} are needed"
+        )
+    edges = [WARM_UP * 2**n for n in range(length.bit_length()) if WARM_UP * 2**n < length]
+    judges = [_judge(template, table, slice(a, b), past_only=True) for a, b in pairwise([*edges, length])]
+    first = judges[0]
+    zeros, none = np.zeros(WARM_UP), np.zeros((WARM_UP, len(first.detector.channels_)))
+    local, unadapted = (None if own is None else zeros for own in (first.scored.local, first.scored.unadapted))
+    warm = Scored.join([Scored(zeros, none, local, unadapted), first.scored])
+    return [_Judge(slice(0, first.rows.stop), first.detector, warm), *judges[1:]]
+
+
+def _judge(template: Detector, table: Table, rows: slice, *, past_only: bool = False) -> _Judge:
+    """Fit on what lies around a fold, or before it, and score the fold."""
     detector: Detector = clone(template)
     length = len(table.values)
     guard = min(detector._window(), round(GUARD_SHARE * (rows.stop - rows.start)))
     around = [slice(0, max(rows.start - guard, 0)), slice(min(rows.stop + guard, length), length)]
+    if past_only:
+        around = [slice(0, rows.start)]
     train = [table.take(part) for part in around if part.stop - part.start >= MIN_ROWS]
     if not train:
         raise InputError(

@@ -96,7 +96,14 @@ class Weights:
 
 
 def read_weights(name: str) -> Weights:
-    """Read the weights of this name: `pretrained`, or a file that `training.pretrain` wrote."""
+    """Read the weights of this name: `pretrained`, or a file that `training.pretrain` wrote.
+
+    Examples
+    --------
+    >>> weights = read_weights("pretrained")
+    >>> list(weights.nets), weights.shape
+    ([15, 30, 60, 120], Shape(patch_sizes=(3, 5), d_model=32, layers=3))
+    """
     path = FILE if name == SHIPPED else Path(name)
     try:
         changed = path.stat().st_mtime_ns

@@ -17,6 +17,7 @@ from patchad.data.windows import views
 from patchad.model.relations import Relations
 from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
+from patchad.model.witnesses.coupling import MOST_WEIGHT, Coupling
 
 ScoreKind = Literal["discrepancy", "residual", "fused", "softmax", "error"]
 READS: dict[ScoreKind, str] = {
@@ -71,7 +72,10 @@ class ScoreRule:
 
     def with_weights(self, folded: Scored, faulty: BoolArray) -> Self:
         """Learn how much each column counts from folded held-out rows with faults in them."""
-        return replace(self, weights=column_weights(folded.scores, faulty))
+        most = np.ones(folded.scores.shape[1])
+        if any(isinstance(one, Coupling) for one in self.witnesses):
+            most[-1] = MOST_WEIGHT  # its column is the last
+        return replace(self, weights=column_weights(folded.scores, faulty, most))
 
     @property
     def whole(self) -> bool:

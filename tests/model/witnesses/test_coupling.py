@@ -10,11 +10,11 @@ from patchad.model.witnesses.coupling import Coupling
 
 
 def rows(count: int = 600) -> np.ndarray:
-    """Give four channels: the second follows the first, the third is on its own, the fourth never moves."""
+    """Give five channels: the second follows the first, the third is on its own, two are a switch and at rest."""
     random = np.random.default_rng(0)
     first = np.sin(np.arange(count) / 7) + 0.3 * random.standard_normal(count)
     second = 5 - 3 * first + 0.1 * random.standard_normal(count)
-    return np.column_stack([first, second, random.standard_normal(count), np.full(count, 2.0)])
+    return np.column_stack([first, second, random.standard_normal(count), first > 0, np.full(count, 2.0)])
 
 
 def fit(values: np.ndarray, *, coupling: bool = True) -> tuple[Coupling | None, ZScore]:
@@ -37,10 +37,10 @@ def test_a_channel_that_leaves_the_others_is_seen(fitted):
     np.testing.assert_allclose(found[:8], calm[:8], rtol=1e-4, atol=1e-5)
 
 
-def test_what_is_on_its_own_and_what_never_moves_do_not_count(fitted):
+def test_what_is_on_its_own_switched_or_at_rest_does_not_count(fitted):
     witness, _ = fitted
     assert not witness.matrix[:, 2:].any()
-    assert not witness.matrix[3].any()
+    assert not witness.matrix[3:].any()
 
 
 def test_it_is_the_ridge_regression_of_each_channel(fitted):
@@ -58,14 +58,14 @@ def test_it_is_the_ridge_regression_of_each_channel(fitted):
 
 def test_fewer_steps_are_the_newest(fitted):
     witness, scaler = fitted
-    windows = torch.from_numpy(scaler(rows()))[:60].reshape(2, 30, 4)
+    windows = torch.from_numpy(scaler(rows()))[:60].reshape(2, 30, 5)
     assert torch.equal(witness.observe(windows, (), 7), witness.observe(windows, (), 30)[:, -7:])
-    assert witness.observe(windows[:, :4], (), 4).shape == (2, 4, 4)
+    assert witness.observe(windows[:, :4], (), 4).shape == (2, 4, 5)
 
 
 def test_columns_and_attribution_are_in_scales_of_held_out_windows(fitted):
     witness, scaler = fitted
-    windows = torch.from_numpy(scaler(rows())).reshape(20, 30, 4)
+    windows = torch.from_numpy(scaler(rows())).reshape(20, 30, 5)
     observed = witness.observe(windows, (), 30)
     calibrated = witness.calibrated(observed.numpy())
     assert abs(float(calibrated.columns(observed).median())) < 0.5
@@ -73,7 +73,7 @@ def test_columns_and_attribution_are_in_scales_of_held_out_windows(fitted):
     blame = calibrated.attribution(observed.numpy())
     assert blame.min() == 0
     assert not blame[..., 2:].any()
-    assert calibrated.size == 20
+    assert calibrated.size == 30
     assert calibrated.to(torch.device("cpu")).matrix is not None
 
 

@@ -2,7 +2,7 @@
 
 It adds back what a net that sees one channel at a time cannot know. Each channel is predicted from all others at the
 same row by ridge regression; all of these regressions come from one inverse of the covariance. Channels that the others
-say little about are left out.
+say little about are left out, and so are those of few values: that a switch moves is no deviation from a line.
 """
 
 from __future__ import annotations
@@ -25,14 +25,18 @@ RIDGE = 0.02
 """Added to the variances of all channels, which are 1."""
 LEAST_SHARE = 0.3
 """Share of its variance that the others must explain of a channel, or it is left out."""
+LEAST_VALUES = 20
+"""Different values of a channel under which it is a switch or a counter of states, and left out."""
 MOST_ROWS = 20_000
 """Rows that the regressions are learned from."""
 CLIP = 20.0
 """Scaled values are clipped here: one wild channel must not drown what all others say."""
 ROWS = 5
 """Rows of a centred mean over the differences: noise goes, and what lasts stays."""
-DIFFERENCE_FLOOR, SUMMARY_FLOOR = 0.02, 0.05
+DIFFERENCE_FLOOR, SUMMARY_FLOOR = 0.1, 0.05
 """Least spreads of a difference, in deviations of its channel, and of the mean and the maximum."""
+MOST_WEIGHT = 0.5
+"""Of its column in the score: it sees every fault that is put into one channel, and real ones come in many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,13 +65,14 @@ class Coupling:
         rows = np.concatenate([training.scaler(values[::stride]) for values in training.known])
         rows = np.clip(rows, -CLIP, CLIP).astype(np.float64)
         mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-        unit = np.where(deviation > 1e-6, deviation, np.inf)  # what never moves says nothing, and nothing is said of it
+        measured = np.array([len(np.unique(column)) >= LEAST_VALUES for column in rows.T]) & (deviation > 1e-6)
+        unit = np.where(measured, deviation, np.inf)  # what is not measured says nothing, and nothing is said of it
         standard = (rows - mean) / unit
         covariance = standard.T @ standard / len(rows)
         precision = np.linalg.inv(covariance + RIDGE * np.eye(len(mean)))
         differences = precision / np.diag(precision)
         explained = 1 - np.square(standard @ differences).mean(axis=0)
-        coupled = (explained >= LEAST_SHARE) & np.isfinite(unit)
+        coupled = (explained >= LEAST_SHARE) & measured
         if not coupled.any():
             return None
         matrix = np.where(coupled, differences, 0.0) / unit[:, None]
