@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from patchad.live.address import Address, pick
 from patchad.live.sources.base import Source
 from patchad.live.sources.file import FileSource
+from patchad.live.sources.influx import InfluxSource
+from patchad.live.sources.influx_http import InfluxHttpSource
 from patchad.live.sources.kafka import KafkaSource
 from patchad.live.sources.mqtt import MqttSource
 from patchad.live.sources.stdin import StdinSource
@@ -14,6 +16,8 @@ from patchad.live.sources.stdin import StdinSource
 SOURCES: Mapping[str, tuple[str, Callable[[Address], Source]]] = {
     "-": ("-", StdinSource),
     "file": ("file:PATH[?follow=0]", FileSource),
+    "influx": ("influx:-", InfluxSource),
+    "influx+http": ("influx+http://HOST:PORT", InfluxHttpSource),
     "kafka": ("kafka://HOST:PORT/TOPIC", KafkaSource),
     "kafkas": ("kafkas://HOST:PORT/TOPIC", KafkaSource),
     "mqtt": ("mqtt://HOST:PORT/TOPIC", MqttSource),
