@@ -69,7 +69,7 @@ def watch(
         typer.Option(
             "--from",
             metavar="SOURCE",
-            help="-, file:PATH[?follow=0] mqtt://HOST:PORT/TOPIC or kafka://HOST:PORT/TOPIC; may be repeated.",
+            help="-, file:PATH, mqtt://, kafka://, prometheus+http://, influx:- ... (docs/live.md); may be repeated.",
         ),
     ] = None,
     sinks: Annotated[

@@ -40,6 +40,7 @@ class KafkaSource:
             raise InputError(f"{self._topic.name} has start={self._start}; use start=earliest or start=latest")
         self.name = self._topic.name
         self.resumed = False
+        self._reader = MessageReader(Columns(()))
         self._offsets: dict[int, int] = {}
         """By partition: the next message."""
 

@@ -44,6 +44,7 @@ class MqttSource:
         self._topic = Topic.of(address, ["settle"])
         self._patience = _seconds(address)
         self.name = self._topic.name
+        self._reader = MessageReader(Columns(()))
         self._waiting: deque[Received] = deque()
         self._taken: list[tuple[Received, list[Message]]] = []
         self._closing = False

@@ -11,6 +11,7 @@ from patchad.live.sources.influx import InfluxSource
 from patchad.live.sources.influx_http import InfluxHttpSource
 from patchad.live.sources.kafka import KafkaSource
 from patchad.live.sources.mqtt import MqttSource
+from patchad.live.sources.prometheus import PrometheusSource
 from patchad.live.sources.stdin import StdinSource
 
 SOURCES: Mapping[str, tuple[str, Callable[[Address], Source]]] = {
@@ -22,6 +23,8 @@ SOURCES: Mapping[str, tuple[str, Callable[[Address], Source]]] = {
     "kafkas": ("kafkas://HOST:PORT/TOPIC", KafkaSource),
     "mqtt": ("mqtt://HOST:PORT/TOPIC", MqttSource),
     "mqtts": ("mqtts://HOST:PORT/TOPIC", MqttSource),
+    "prometheus+http": ("prometheus+http://HOST:PORT?query=Q&step=S", PrometheusSource),
+    "prometheus+https": ("prometheus+https://HOST:PORT?query=Q&step=S", PrometheusSource),
 }
 """By scheme: how an address is written, and what makes the source of it."""
 
