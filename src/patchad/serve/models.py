@@ -31,6 +31,8 @@ LEAST_CONTEXT = 200
 TRIED_ROWS = 5_000
 """Newest rows of each stream that a new model is tried on."""
 TRIED_STREAMS = 20
+ALARMING = 0.1
+"""Share of rows that may alarm where the model in force had no event."""
 BOUND = 1.645
 """Deviations of a Poisson count that are its 95 % bound."""
 
@@ -111,7 +113,7 @@ def try_out(detector: Detector, records: Records) -> dict[str, Any]:
     -------
     How many rows it was tried on, how many events it found there, and how many are allowed.
     """
-    rows = events = 0
+    rows = events = alarms = 0
     for key in records.keys()[:TRIED_STREAMS]:
         recent = records.rows(key, last=TRIED_ROWS)
         if len(recent) < 2:
@@ -119,15 +121,20 @@ def try_out(detector: Detector, records: Records) -> dict[str, Any]:
         found = detector.detect(table_of(recent, detector))
         known = [event for event in records.events(key) if event["stop"] > int(recent.index[0])]
         rows += len(recent)
+        inside = np.zeros(len(recent), dtype=bool)
+        for event in known:
+            inside[max(event["start"] - int(recent.index[0]), 0) : event["stop"] - int(recent.index[0])] = True
+        alarms += int((found.alarms & ~inside).sum())
         events += max(len(found.events) - len(known), 0)
     promised = float(detector.false_alarms) * rows / 1e4
     allowed = math.ceil(promised + BOUND * math.sqrt(promised))
-    trial = {"rows": rows, "new_events": events, "allowed": allowed}
-    if rows and events > allowed:
+    trial = {"rows": rows, "new_events": events, "allowed": allowed, "new_alarm_rows": alarms}
+    if events > allowed or alarms > ALARMING * rows:
         raise Problem(
             409,
-            f"the model finds {events} more events than were there in the newest {rows:,} rows, and by its promise "
-            f"{allowed} are allowed; the one in force stays. Fit it on newer rows",
+            f"the model finds {events} more events, and {alarms:,} more rows that alarm, than there were in the newest "
+            f"{rows:,} rows; by its promise {allowed} are allowed, and {ALARMING:.0%} of the rows. The one in force "
+            "stays; fit it on newer rows",
             trial=trial,
         )
     return trial

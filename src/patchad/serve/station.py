@@ -25,6 +25,8 @@ from patchad.streaming.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
+LISTENING = 1.0
+"""Seconds between looks for streams that have fallen silent."""
 ANSWERS = 32
 """Requests of a stream whose answers can be given again."""
 
@@ -181,15 +183,28 @@ class Station:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting and not self._stopping:
-                    self._changed.wait()
-                if not self._waiting:
+                if not self._waiting and not self._stopping:
+                    self._changed.wait(LISTENING)
+                if self._stopping and not self._waiting:
                     return
-                taken = self._next()
-            if isinstance(taken, _Task):
+                taken = self._next() if self._waiting else None
+            if taken is None:
+                self._listen()
+            elif isinstance(taken, _Task):
                 _answer(taken.answer, taken.work)
             else:
                 self._take(taken)
+
+    def _listen(self) -> None:
+        """Open an event for each stream that has fallen silent."""
+        batch = Batch()
+        self.streams.listen(batch)
+        if batch.touched:
+            try:
+                self.commit(batch)
+            except Exception:
+                logger.exception("the silence of a stream could not be stored")
+                self.reload()
 
     def _next(self) -> _Task | list[_Request]:
         """Return a task, or all requests before the next one."""
