@@ -200,6 +200,10 @@ class LiveStreams:
         """Return the events of a stream that may change still, as they are now."""
         return [self._fields(key, event) for event in self._pool.unfinished(key)]
 
+    def outlook(self, key: Key) -> Verdict | None:
+        """Return what can be told now of the newest row of a stream."""
+        return self._pool.outlook(key)
+
     def move(self, detector: Detector, batch: Batch) -> LiveStreams:
         """Return the streams as they go on with another model; what that made final is in the batch."""
         pool, made = self._pool.moved(detector)

@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from patchad import __version__
 from patchad.serve import bodies, models, problems, schemas, views
 from patchad.serve.bodies import CSV, JSON, PARQUET, media_type, read_body, read_json, read_rows
-from patchad.serve.history import curves_of, export_csv
+from patchad.serve.history import MOST_ROWS, curves_of, export_csv
 from patchad.serve.hub import Hub
 from patchad.serve.page import add_page
 from patchad.serve.problems import Problem, busy
@@ -216,18 +216,24 @@ def _add_history(app: FastAPI, service: Service) -> None:
         since: float | None = Query(None, description="Seconds since 1970, or the number that times are."),
         until: float | None = Query(None),
         channels: str = Query("", description="Channels, separated by commas; none: those most to blame lately."),
+        rows: int = Query(MOST_ROWS, ge=1, le=MOST_ROWS, description="Rows, the newest."),
         points: int = Query(800, ge=2, le=5_000, description="Points of a curve, at most."),
     ) -> Response:
         """Return scores, levels and channels of a stream over a time, thinned out."""
         own = service.station.find_key(_checked_key(key))
         wanted = [name for name in channels.split(",") if name]
-        return answer(await service.read(curves_of, own, since, until, wanted, points))
+        return answer(await service.read(curves_of, own, since, until, wanted, points, rows))
 
     @app.get("/v1/streams/{key:path}/export.csv", response_class=Response, tags=["streams"])
-    async def export(key: str, since: float | None = None, until: float | None = None) -> Response:
+    async def export(
+        key: str,
+        since: float | None = None,
+        until: float | None = None,
+        rows: int = Query(MOST_ROWS, ge=1, le=MOST_ROWS, description="Rows, the newest."),
+    ) -> Response:
         """Return the rows of a stream over a time with what was said of them, as csv."""
         own = service.station.find_key(_checked_key(key))
-        return Response(await service.read(export_csv, own, since, until), media_type=CSV)
+        return Response(await service.read(export_csv, own, since, until, rows), media_type=CSV)
 
 
 def _add_events(app: FastAPI, service: Service) -> None:

@@ -33,11 +33,12 @@ def curves_of(
     until: float | None,
     channels: Sequence[str],
     points: int,
+    last: int = MOST_ROWS,
 ) -> dict[str, Any]:
     """Return scores with levels, and channels with the range that is usual for them."""
     _check(station, records, key)
-    verdicts = records.verdicts(key, since, until, last=MOST_ROWS)
-    rows = records.rows(key, since, until, last=MOST_ROWS)
+    rows = records.rows(key, since, until, last=last)
+    verdicts = records.verdicts(key, float(rows.at[0]) if len(rows) else since, until, last=last)
     names = [name for name in channels if name in station.detector.channels_] or _worst(station, records, key, since)
     chosen = min_max_rows(verdicts.numbers["score"], points) if len(verdicts) else np.empty(0, dtype=np.intp)
     return {
@@ -50,9 +51,18 @@ def curves_of(
             "level": numbers(verdicts.numbers["level"][chosen]) if len(verdicts) else [],
             "alarm": [bool(a) for a in verdicts.numbers["alarm"][chosen]] if len(verdicts) else [],
         },
+        "outlook": _outlook(station, key, float(verdicts.at[-1]) if len(verdicts) else None, rows),
         "channels": [_channel(station, rows, name, points) for name in names],
         "first_at": _first_at(records, key),
     }
+
+
+def _outlook(station: Station, key: Key, since: float | None, rows: Rows) -> dict[str, Any]:
+    """Return what was said ahead of the rows that have no verdict yet."""
+    said = station.look_at(key)
+    last = float(rows.at[-1]) if len(rows) else None
+    kept = [one for one in said if (since is None or one[0] > since) and (last is None or one[0] <= last)]
+    return {"at": [at for at, _ in kept], "score": [score for _, score in kept]}
 
 
 def _check(station: Station, records: Records, key: Key) -> None:
@@ -93,11 +103,13 @@ def _first_at(records: Records, key: Key) -> float | None:
     return None if first is None or not np.isfinite(first) else first
 
 
-def export_csv(station: Station, records: Records, key: Key, since: float | None, until: float | None) -> bytes:
+def export_csv(
+    station: Station, records: Records, key: Key, since: float | None, until: float | None, last: int = MOST_ROWS
+) -> bytes:
     """Return rows with their verdicts as csv."""
     _check(station, records, key)
-    rows = records.rows(key, since, until, last=MOST_ROWS)
-    verdicts = records.verdicts(key, since, until, last=MOST_ROWS)
+    rows = records.rows(key, since, until, last=last)
+    verdicts = records.verdicts(key, since, until, last=last)
     columns = [name for name in station.streams.columns.channels if name in rows.numbers or name in rows.texts]
     said = {index: place for place, index in enumerate(verdicts.index.tolist())}
     text = io.StringIO()

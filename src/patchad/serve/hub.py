@@ -11,6 +11,7 @@ from patchad.live.streams import Batch
 from patchad.serve.problems import busy
 from patchad.serve.settings import Limits
 from patchad.serve.station import Station, verdict_fields
+from patchad.serve.views import shown
 
 BACKLOG = 200
 """Messages that wait for a listener; one that is slower is told to begin anew."""
@@ -56,11 +57,11 @@ class Hub:
         for key in batch.touched:
             self.tell("rows", self._rows(key, batch))
         for event in batch.events:
-            self.tell("event", event)
+            self.tell("event", event | {"key": shown(event["key"])})
 
     def _rows(self, key: Any, batch: Batch) -> dict[str, Any]:
         """Return what became of the rows of one stream, the newest of many."""
-        found: dict[str, Any] = {"key": key, "rows": self._station.streams.count(key), "verdicts": []}
+        found: dict[str, Any] = {"key": shown(key), "rows": self._station.streams.count(key), "verdicts": []}
         kept = batch.verdicts.get(key)
         if kept is not None:
             first = max(len(kept.rows) - SHOWN, 0)

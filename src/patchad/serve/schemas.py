@@ -94,7 +94,8 @@ class Stream(BaseModel):
     unacknowledged: int
     newest_time: str | float | None
     newest_at: float | None
-    last_event: int | None
+    last_event: int | None = Field(description="Row after the newest event.")
+    last_event_time: str | float | None
     scores: list[float | None] = Field(description="The newest ones.")
     levels: list[float | None]
 

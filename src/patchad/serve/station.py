@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 LISTENING = 1.0
 """Seconds between looks for streams that have fallen silent."""
+LOOKED_AT = 60.0
+"""Seconds for which somebody who looked at a stream is taken to look at it still."""
 ANSWERS = 32
 """Requests of a stream whose answers can be given again."""
 
@@ -57,6 +59,23 @@ class _Task:
     answer: Future[Any] = field(default_factory=Future)
 
 
+@dataclass(slots=True, eq=False)
+class Outlooks:
+    """What was said ahead of the newest rows of one stream."""
+
+    asked: float = field(default_factory=clock.monotonic)
+    """When somebody last looked."""
+    due: float = 0.0
+    """When the next is due: they may take a tenth of the time."""
+    said: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=1_000))
+    """Where a row is on the axis of times, and its score so far."""
+
+    def add(self, at: float, verdict: Verdict | None, began: float) -> None:
+        """Note what was said of a row."""
+        self.said.append((at, None if verdict is None else _finite(verdict.score)))
+        self.due = clock.monotonic() + 9 * (clock.monotonic() - began)
+
+
 class Station:
     """The streams of a service, their state, and the thread that they live in.
 
@@ -79,6 +98,8 @@ class Station:
         self.listeners: list[Listener] = []
         self.current: dict[Key, list[dict[str, Any]]] = {}
         """Events that may change still, as they are now."""
+        self.outlooks: dict[Key, Outlooks] = {}
+        """Of the streams that somebody looks at: what is said of their newest rows as far as can be told."""
         self.since = clock.time()
         self._waiting: deque[_Request | _Task] = deque()
         self._requests = 0
@@ -154,6 +175,12 @@ class Station:
             return
         with Records(self.store.path) as records:
             yield records
+
+    def look_at(self, key: Key) -> list[tuple[float, float | None]]:
+        """Return what was said ahead of the newest rows of a stream, and go on saying it for a while."""
+        own = self.outlooks.setdefault(key, Outlooks())
+        own.asked = clock.monotonic()
+        return list(own.said)
 
     def find_key(self, text: str) -> Key:
         """Return the key of the stream that is called so in an address; `watch` also knows numbers and none."""
@@ -234,6 +261,20 @@ class Station:
         for request, verdicts in told:
             self.measures.latency.observe(now - request.came)
             request.answer.set_result(verdicts)
+        self._look_ahead(batch)
+
+    def _look_ahead(self, batch: Batch) -> None:
+        """Say what can be told of the newest rows of the streams that somebody looks at; a final word comes later."""
+        now = clock.monotonic()
+        for key, kept in batch.rows.items():
+            own = self.outlooks.get(key)
+            if own is not None and now - own.asked > LOOKED_AT:
+                del self.outlooks[key]
+            elif own is not None and now >= own.due:
+                try:
+                    own.add(kept.at[-1], self.streams.outlook(key), now)
+                except Exception:
+                    logger.exception("nothing could be told ahead of %r", key)
 
     def _push(self, turn: Sequence[_Request], batch: Batch) -> Iterable[tuple[_Request, list[dict[str, Any]]]]:
         """Push the rows of one request of each stream; refuse those that do not fit."""

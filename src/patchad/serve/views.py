@@ -83,6 +83,7 @@ def _stream(station: Station, records: Records, key: Key, remarks: Mapping[Any, 
         "newest_time": last.times[-1] if len(last) else None,
         "newest_at": float(last.at[-1]) if len(last) else None,
         "last_event": max((event["stop"] for event in events), default=None),
+        "last_event_time": max(events, key=lambda event: event["stop"])["stop_time"] if events else None,
         "scores": numbers(newest.numbers["score"]) if len(newest) else [],
         "levels": numbers(newest.numbers["level"]) if len(newest) else [],
     }

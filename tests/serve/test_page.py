@@ -1,0 +1,146 @@
+"""The live page in Chromium: a fault is seen as it arrives, acknowledged, accepted; history; tokens; no errors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pandas as pd
+import pytest
+import uvicorn
+from tests.browser import chromium
+from tests.conftest import WATCHED, waves
+from tests.serve.conftest import service
+
+from patchad.live.store import Store
+from patchad.serve.app import make_app
+from patchad.serve.measures import Measures
+from patchad.serve.models import open_station
+from patchad.serve.page import TYPES, asset
+from patchad.serve.security import Guard, read_tokens
+from patchad.serve.settings import Limits
+
+ROWS = 900
+
+
+@contextmanager
+def running(detector, guard=None):
+    """Run a service on a free port; gives its address and a function that sends rows."""
+    store = Store()
+    station = open_station(detector, store, Limits(), Measures())
+    app = make_app(station, guard)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}", station
+    finally:
+        app.state.service.hub.close()
+        server.should_exit = True
+        thread.join()
+        store.close()
+
+
+def send(station, key, rows, first):
+    from patchad.live.rows import Row
+
+    begin = pd.Timestamp.now(tz="UTC").floor("min") - pd.Timedelta(minutes=ROWS)
+    made = []
+    for number, row in enumerate(rows.tolist(), first):
+        moment = str(begin + pd.Timedelta(minutes=number))
+        made.append(Row(key, moment, moment, dict(zip(WATCHED, row, strict=True))))
+    return station.submit(key, lambda _: made, len(made), first).result(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+def open_page(browser, address, **settings):
+    page = browser.new_context(**settings).new_page()
+    page.messages = []
+    page.on("console", lambda message: page.messages.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: page.messages.append(str(error)))
+    page.on("request", lambda request: page.messages.append(request.url) if address not in request.url else None)
+    page.goto(address)
+    return page
+
+
+def until(page, condition: str) -> None:
+    """Wait for a condition; Playwright's own wait evaluates texts, which the page's policy forbids."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
+def test_a_fault_is_seen_within_two_seconds_and_judged(watched_model, browser):
+    rows = waves(ROWS, seed=1)
+    rows[700:712, 1] += 6.0
+    with running(watched_model) as (address, station):
+        send(station, "<b>pump</b>", rows[:700], 0)
+        page = open_page(browser, address)
+        page.wait_for_selector('#headline[data-state="well"]')
+        page.wait_for_selector("#chart .main-svg", state="attached")
+        assert "All is well since" in page.text_content("#sentence")
+        assert page.text_content("#name") == "<b>pump</b>"
+        began = time.monotonic()
+        send(station, "<b>pump</b>", rows[700:760], 700)
+        page.wait_for_selector("#events li")
+        assert time.monotonic() - began < 2.0
+        assert "heat" in page.text_content("#events li .who")
+        page.click('#events [data-verb="acknowledge"]')
+        page.wait_for_selector("#events .said")
+        page.fill("#events .acts input", "who is <i>there</i>?")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('#events .said').textContent.includes('<i>there</i>')")
+        send(station, "<b>pump</b>", rows[760:], 760)
+        page.click('#events [data-verb="accept"]')
+        page.wait_for_selector('#events li:not(:has([data-verb="accept"]))')
+        assert station.detector.feedback_[0].accepted
+        before = page.evaluate("document.querySelector('#chart').layout.xaxis.range")
+        page.keyboard.press("[")
+        until(page, f"document.querySelector('#chart').layout.xaxis.range[0] !== {before[0]!r}")
+        assert page.get_attribute("#pause", "aria-pressed") == "true"
+        page.keyboard.press("p")
+        assert page.get_attribute("#pause", "aria-pressed") == "false"
+        page.click("nav a[data-page=models]")
+        page.wait_for_selector("#feedback li:has-text('accepted')")
+        assert page.messages == []
+
+
+def test_a_token_is_asked_for(watched_model, browser, tmp_path):
+    (tmp_path / "tokens").write_text("t" * 20)
+    with running(watched_model, Guard(read_tokens(tmp_path / "tokens"))) as (address, station):
+        send(station, "pump", waves(200), 0)
+        page = open_page(browser, address, viewport={"width": 390, "height": 844})
+        page.wait_for_selector("#login:not([hidden])")
+        page.fill("#token", "x" * 20)
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('#refused').textContent !== ''")
+        page.fill("#token", "t" * 20)
+        page.keyboard.press("Enter")
+        page.wait_for_selector('#headline[data-state="well"]')
+        page.wait_for_selector("#chart .main-svg", state="attached")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390
+
+
+def test_the_files_of_the_page(watched_model):
+    with service(watched_model) as client:
+        for name, kind in TYPES.items():
+            answer = client.get(f"/static/{name}")
+            assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+            again = client.get(f"/static/{name}", headers={"If-None-Match": answer.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+        assert client.get("/").content == asset("live.html")
+        text = asset("live.js").decode() + asset("live.html").decode()
+        assert "innerHTML" not in text
+        assert "//cdn" not in text
