@@ -200,6 +200,13 @@ class LiveStreams:
         """Return the events of a stream that may change still, as they are now."""
         return [self._fields(key, event) for event in self._pool.unfinished(key)]
 
+    def undecided(self, key: Key) -> list[tuple[float, float, float]]:
+        """Return where the rows are that have a score but no verdict yet, on the axis of times, and both."""
+        scores, levels = self._pool.undecided(key)
+        waiting = list(self._streams[key].waiting)[: len(scores)]
+        known = zip(waiting, scores.tolist(), levels.tolist(), strict=True)
+        return [(at, score, level) for (_, at), score, level in known]
+
     def outlook(self, key: Key) -> Verdict | None:
         """Return what can be told now of the newest row of a stream."""
         return self._pool.outlook(key)

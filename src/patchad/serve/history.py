@@ -40,29 +40,42 @@ def curves_of(
     rows = records.rows(key, since, until, last=last)
     verdicts = records.verdicts(key, float(rows.at[0]) if len(rows) else since, until, last=last)
     names = [name for name in channels if name in station.detector.channels_] or _worst(station, records, key, since)
-    chosen = min_max_rows(verdicts.numbers["score"], points) if len(verdicts) else np.empty(0, dtype=np.intp)
+    at, index, score, level, alarm = _scores(verdicts)
+    ahead = station.look_at(key)
+    end = float(rows.at[-1]) if len(rows) else np.inf
+    more = [one for one in tuple(ahead.undecided) if (not len(at) or one[0] > at[-1]) and one[0] <= end]
+    if more:
+        extra = np.array(more)
+        first = int(index[-1]) + 1 if len(index) else 0
+        at, score, level = (np.concatenate([one, extra[:, n]]) for n, one in enumerate((at, score, level)))
+        index, alarm = (
+            np.concatenate([index, first + np.arange(len(more))]),
+            np.concatenate([alarm, np.zeros(len(more))]),
+        )
+    chosen = min_max_rows(score, points)
+    said = [one for one in tuple(ahead.said) if (not len(at) or one[0] > at[-1]) and one[0] <= end]
     return {
         "key": shown(key),
         "rows": station.streams.count(key),
         "score": {
-            "at": numbers(verdicts.at[chosen]),
-            "index": verdicts.index[chosen].tolist(),
-            "score": numbers(verdicts.numbers["score"][chosen]) if len(verdicts) else [],
-            "level": numbers(verdicts.numbers["level"][chosen]) if len(verdicts) else [],
-            "alarm": [bool(a) for a in verdicts.numbers["alarm"][chosen]] if len(verdicts) else [],
+            "at": numbers(at[chosen]),
+            "index": index[chosen].tolist(),
+            "score": numbers(score[chosen]),
+            "level": numbers(level[chosen]),
+            "alarm": [bool(one) for one in alarm[chosen]],
         },
-        "outlook": _outlook(station, key, float(verdicts.at[-1]) if len(verdicts) else None, rows),
+        "outlook": {"at": [one[0] for one in said], "score": [one[1] for one in said]},
         "channels": [_channel(station, rows, name, points) for name in names],
         "first_at": _first_at(records, key),
     }
 
 
-def _outlook(station: Station, key: Key, since: float | None, rows: Rows) -> dict[str, Any]:
-    """Return what was said ahead of the rows that have no verdict yet."""
-    said = station.look_at(key)
-    last = float(rows.at[-1]) if len(rows) else None
-    kept = [one for one in said if (since is None or one[0] > since) and (last is None or one[0] <= last)]
-    return {"at": [at for at, _ in kept], "score": [score for _, score in kept]}
+def _scores(verdicts: Rows) -> tuple[Any, Any, Any, Any, Any]:
+    """Return where verdicts are, their numbers, scores, levels and alarms."""
+    if not len(verdicts):
+        return np.empty(0), np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0)
+    score, level, alarm = (verdicts.numbers[name] for name in ("score", "level", "alarm"))
+    return verdicts.at, verdicts.index, score, level, alarm
 
 
 def _check(station: Station, records: Records, key: Key) -> None:

@@ -70,6 +70,9 @@ class Outlooks:
     said: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=1_000))
     """Where a row is on the axis of times, and its score so far."""
 
+    undecided: list[tuple[float, float, float]] = field(default_factory=list)
+    """Where rows are that have a score but no verdict, their scores and levels."""
+
     def add(self, at: float, verdict: Verdict | None, began: float) -> None:
         """Note what was said of a row."""
         self.said.append((at, None if verdict is None else _finite(verdict.score)))
@@ -176,11 +179,11 @@ class Station:
         with Records(self.store.path) as records:
             yield records
 
-    def look_at(self, key: Key) -> list[tuple[float, float | None]]:
+    def look_at(self, key: Key) -> Outlooks:
         """Return what was said ahead of the newest rows of a stream, and go on saying it for a while."""
         own = self.outlooks.setdefault(key, Outlooks())
         own.asked = clock.monotonic()
-        return list(own.said)
+        return own
 
     def find_key(self, text: str) -> Key:
         """Return the key of the stream that is called so in an address; `watch` also knows numbers and none."""
@@ -272,6 +275,7 @@ class Station:
                 del self.outlooks[key]
             elif own is not None and now >= own.due:
                 try:
+                    own.undecided = self.streams.undecided(key)
                     own.add(kept.at[-1], self.streams.outlook(key), now)
                 except Exception:
                     logger.exception("nothing could be told ahead of %r", key)

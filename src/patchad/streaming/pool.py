@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from patchad.data.table import FloatArray
 from patchad.data.windows import Asked, Block
 from patchad.errors import InputError
 from patchad.results.detection import Event
@@ -100,6 +101,10 @@ class StreamPool:
     def changes(self, key: Hashable) -> tuple[Event, ...]:
         """Return the events of a stream that are new, or in another state than when this was called last."""
         return self._known(key).changes()
+
+    def undecided(self, key: Hashable) -> tuple[FloatArray, FloatArray]:
+        """Return the scores and levels of the rows of a stream after its last verdict that are known."""
+        return self._known(key).undecided
 
     def unfinished(self, key: Hashable) -> tuple[Event, ...]:
         """Return the events of a stream that may change still, as they are now."""

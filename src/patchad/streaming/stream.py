@@ -147,6 +147,14 @@ class Stream:
         return tuple(event.in_zone(self._tz()) for event in self._alarms.events)
 
     @property
+    def undecided(self) -> tuple[FloatArray, FloatArray]:
+        """Scores and levels of the rows after the last verdict that are known, though not whether the rows alarm."""
+        if not self._waiting:
+            return np.empty(0), np.empty(0)
+        scores, levels, _ = zip(*self._waiting, strict=True)
+        return np.concatenate(scores), np.concatenate(levels)
+
+    @property
     def unfinished(self) -> tuple[Event, ...]:
         """Events that may change still, as they are now."""
         found = (event for event in self._alarms.recent_events() if event.state != "closed")

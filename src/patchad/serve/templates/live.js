@@ -242,13 +242,12 @@ function draw(curves) {
     { x, y: curves.score.level, line: { color: colour("--level"), width: 1.5, dash: "dash" }, name: "level", mode: "lines", hovertemplate: "%{y:.3g}" },
   ];
   if (curves.outlook.at.length) {
-    const ends = curves.score.at.length ? [[curves.score.at.at(-1), curves.score.score.at(-1)]] : [];
-    const ahead = [...ends, ...curves.outlook.at.map((at, n) => [at, curves.outlook.score[n]])];
+    const ahead = curves.outlook.at.map((at, n) => [at, curves.outlook.score[n]]);
     traces.push({ x: chartTimes(ahead.map(([at]) => at)), y: ahead.map(([, score]) => score), name: "so far", mode: "lines",
       line: { color: colour("--observed"), width: 1.5, dash: "dot" }, hovertemplate: "%{y:.3g}" });
     const level = curves.score.level.findLast((one) => one !== null);
     if (level !== undefined) {
-      traces.push({ x: chartTimes([ahead[0][0], ahead.at(-1)[0]]), y: [level, level], name: "level", mode: "lines",
+      traces.push({ x: chartTimes([curves.score.at.at(-1) ?? ahead[0][0], ahead.at(-1)[0]]), y: [level, level], name: "level", mode: "lines",
         line: { color: colour("--level"), width: 1.5, dash: "dash" }, hoverinfo: "skip" });
     }
   }
