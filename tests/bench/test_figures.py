@@ -33,6 +33,7 @@ COLUMNS = {
     "entropy": {"objective", "patch_sizes", "seed", "step", "inter_softmax", "intra_softmax", "softmax_ratio"},
     "entropy-gaussian": {"inter_gaussian", "intra_gaussian", "gaussian_difference"},
     "constraint": {"objective", "constraint", "seed", "step", "loss", "reconstruction", "distance", "flatness"},
+    "collapse": {"objective", "constraint", "step", "view", "centre", "entropy"},
     "theory": {"sweep", "share", "k", "m", "curve", "entropy"},
 }
 """Columns of the data of figures that need neither datasets nor records."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol
 
 import torch
@@ -66,7 +68,21 @@ class Backend(Protocol):
 
 def backend_for(x: Tensor) -> Backend:
     """Return the backend for x: that of its device in single precision, elsewhere and in an exported graph `eager`."""
-    return _load("any" if x.dtype != torch.float32 or torch.compiler.is_exporting() else x.device.type)
+    plain = x.dtype != torch.float32 or torch.compiler.is_exporting() or _plain.get()
+    return _load("any" if plain else x.device.type)
+
+
+_plain: ContextVar[bool] = ContextVar("plain", default=False)
+
+
+@contextmanager
+def plain_arithmetic() -> Iterator[None]:
+    """Let torch's own operations do the work in this thread, so that its counter of operations sees it."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
 
 
 def layout(x: Tensor, *, last: bool) -> tuple[tuple[int, int, int], tuple[int, int]]:

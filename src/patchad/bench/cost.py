@@ -8,6 +8,7 @@ import time
 import numpy as np
 from torch.utils.flop_counter import FlopCounterMode
 
+from patchad._kernels.backend import plain_arithmetic
 from patchad.data.windows import Block, WindowSampler
 from patchad.detectors.neural import NeuralDetector
 
@@ -35,7 +36,7 @@ def measure_cost(detector: NeuralDetector, train_rows: int) -> dict[str, float]:
     def score() -> None:
         detector._score_block(block, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
 
-    with FlopCounterMode(display=False) as counter:
+    with plain_arithmetic(), FlopCounterMode(display=False) as counter:
         score()
     seconds = []
     for _ in range(REPEATS):

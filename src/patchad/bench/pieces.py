@@ -231,7 +231,7 @@ REASONED = (
         "no collapse: the loss ends at 0.6 without and 0.68 with the constraint (line 958)",
         "0.6, 0.68",
         ANALYSIS,
-        "`patchad bench figures constraint`",
+        "`patchad bench figures constraint collapse`",
         "the difference of losses is zero everywhere, so what is left of the loss is reconstruction",
     ],
     [

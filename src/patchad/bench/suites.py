@@ -65,6 +65,8 @@ LETTER = _paper("patchad-letter", orientation=1)
 RANDOM = Variant("random", "random")
 NPSR = Variant("npsr_seq-induced", "npsr_seq", parameters={"score": "induced"})
 """The complete NPSR, which the paper lists besides its two models."""
+PLAIN_DC = Variant("dcdetector-plain", "dcdetector", parameters={"softmax": False})
+"""DCdetector's discrepancy itself, which windows can be compared by, instead of its softmax over the window."""
 FOUR = (DEFAULT, PAPER, LETTER, RANDOM)
 """`PatchAD()`, `PatchAD.paper()`, the paper read to the letter (a large distance is anomalous), and chance."""
 CODE = tuple(Variant(f"patchad-code{trainer}", "patchad", f"code{trainer}") for trainer in (1, 2))  # type: ignore[arg-type]
@@ -193,7 +195,7 @@ _SUITES = (
         "paper-classic",
         "the comparison without point adjustment",
         ("MSL", "SMAP", "SWaT", "WADI", "PSM", "SWAN"),
-        others=(NPSR,),
+        others=(NPSR, PLAIN_DC),
     ),
     _comparison("paper-nips", "the NIPS-TS comparison", ("SWAN", "GECCO")),
     _comparison("paper-ucr", "the UCR comparison, series by series", ("UCR",)),

@@ -156,6 +156,18 @@ def test_code_and_paper_of_dcdetector_have_opposite_signs():
     torch.testing.assert_close(small - small.mean(), large.mean() - large)
 
 
+def test_without_its_softmax_dcdetector_compares_windows_with_one_another():
+    settings = {"window": 30, "hop": 30, "patch_sizes": (3, 5), "max_steps": 1, "d_model": 8, "device": "cpu"}
+    detector = make("dcdetector", temperature=1.0, softmax=False, **settings).fit(normal(300))
+    windows = torch.from_numpy(normal(60).reshape(2, 30, -1)).float()
+    plain = detector._errors(windows)
+    detector.follows = "paper"
+    torch.testing.assert_close(-plain.log(), detector._errors(windows))
+    detector.softmax = True
+    torch.testing.assert_close(detector._errors(windows).sum(1), torch.ones(2, 1, dtype=torch.float64))
+    assert not torch.allclose(plain.sum(1), torch.ones(2, 1, dtype=torch.float64))
+
+
 def test_dcdetector_rejects_a_window_that_is_no_multiple_of_its_patches():
     with pytest.raises(InputError, match="multiple of every patch size"):
         make("dcdetector", window=100, hop=100, patch_sizes=(3, 5)).fit(normal(300))
@@ -252,6 +264,19 @@ def test_bocpd_detects_changes_of_level():
         labels[start : start + 2] = True
     detector = make("bocpd").fit(rng.standard_normal((500, 2)))
     assert roc_auc(labels=labels, scores=detector.decision_function(rows)) > 0.9
+
+
+def test_a_switch_does_not_drown_the_other_channels_of_bocpd():
+    rng = np.random.default_rng(0)
+    train = np.column_stack([rng.standard_normal(500), np.zeros(500)])
+    test = np.column_stack([rng.standard_normal(300), np.zeros(300)])
+    test[100, 1] = 1.0  # a switch that never moved in train
+    test[200:, 0] += 8.0
+    quiet, loud = (make("bocpd", switches=switches).fit(train) for switches in (False, True))
+    assert quiet.decision_function(test).argmax() == 200
+    assert loud.decision_function(test).argmax() == 100
+    assert quiet.explain(test)[200].tolist() == [1, 0]
+    assert make("bocpd").fit(train[:, 1:]).decision_function(test[:, 1:]).argmax() == 100
 
 
 def test_bocpd_attributes_a_change_to_its_channel():

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from patchad.bench.figures import cases, entropy, features, from_records, kinds, losses, overall, theory
+from patchad.bench.figures import cases, collapse, entropy, features, from_records, kinds, losses, overall, theory
 from patchad.bench.figures.base import Figure, FigureOptions, MissingSourceError
 from patchad.bench.figures.drawing import render, styled
 from patchad.data.files import write_whole
@@ -33,6 +33,9 @@ FIGURES: Mapping[str, Figure] = {
     "entropy-gaussian": Figure("the same by the paper's formula", entropy.compute, entropy.draw_gaussian),
     "tsne": Figure("t-SNE of input, inter and intra view", cases.latent, cases.draw_latent),
     "constraint": Figure("the loss with and without the projection constraint", losses.compute, losses.draw),
+    "collapse": Figure(
+        "how much of the views is their centre, and their entropy as in the code", collapse.compute, collapse.draw
+    ),
     "sensitivity": Figure(
         "the six sensitivity plots, from records of paper-sensitivity",
         from_records.sensitivity,

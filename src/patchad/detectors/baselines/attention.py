@@ -245,6 +245,10 @@ class DCdetector(NeuralDetector):
         Factor on the discrepancy before the softmax.
     follows
         `code` or `paper`: selects the loss and the sign of the score.
+    softmax
+        Whether a point's discrepancy is divided among those of its window, as in the public code: then a window of
+        anomalies has no higher scores than a normal one. Without, the discrepancy itself is the score (of the code,
+        minus its exponent).
     """
 
     name = "dcdetector"
@@ -260,6 +264,7 @@ class DCdetector(NeuralDetector):
     heads: int = 1
     temperature: float = 50.0
     follows: Literal["code", "paper"] = "code"
+    softmax: bool = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -288,4 +293,6 @@ class DCdetector(NeuralDetector):
         maps: list[tuple[Tensor, Tensor]] = self.net_(windows)
         divergence = torch.stack([symmetric_kl(wide, fine).mean(1) for wide, fine in maps]).sum(0).double()
         sign = -1 if self.follows == "code" else 1
+        if not self.softmax:
+            return (divergence if sign > 0 else (-divergence).exp())[..., None]
         return (sign * self.temperature * divergence).softmax(-1)[..., None]

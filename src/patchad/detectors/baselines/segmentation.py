@@ -23,6 +23,8 @@ FEWEST_STEPS = 4
 """Rows below which a level of the U-Net is not pooled further."""
 PRIOR_ROWS = 0.1
 """Weight of the prior mean of a new run, in rows: after a change, any level within a few deviations is plausible."""
+SWITCH_VALUES = 2
+"""Values of a channel up to which it is a switch."""
 TINY = 1e-300
 """Smallest density distinguished from zero."""
 
@@ -210,19 +212,25 @@ class BOCPD(RowDetector):
     train rows, with the weight of two rows. The paper shows the probability of run lengths; the surprise needs no
     delay, while a change becomes probable only a few rows later.
 
+    A channel that had at most two values in train is no Gaussian: its variance is next to nothing, and any move of it
+    outweighs all others. Such channels do not count unless there are no others, or with `switches`.
+
     Parameters
     ----------
     expected
         Prior expectation of the rows between two changes; one over the hazard.
     longest
         Number of distinct run lengths.
+    switches
+        Whether channels of at most two values count as well.
     """
 
     name = "bocpd"
-    learned: ClassVar[Mapping[str, Any] | None] = {"usual_": np.ndarray}
+    learned: ClassVar[Mapping[str, Any] | None] = {"usual_": np.ndarray, "counted_": np.ndarray}
 
     expected: float = 250.0
     longest: int = 200
+    switches: bool = False
 
     @property
     def n_parameters_(self) -> int:
@@ -231,6 +239,8 @@ class BOCPD(RowDetector):
 
     def _learn(self, rows: FloatArray) -> None:
         self.usual_ = np.maximum(np.diff(rows.astype(np.float64), axis=0).var(axis=0) / 2, 1e-4)
+        many = np.array([self.switches or len(np.unique(channel)) > SWITCH_VALUES for channel in rows.T])
+        self.counted_ = many if many.any() else np.ones_like(many)
 
     @property
     def context(self) -> None:
@@ -238,11 +248,16 @@ class BOCPD(RowDetector):
         return
 
     def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
-        runs = RunLengths(self.usual_, max(self.longest, 2), max(self.expected, 2))
+        counted = np.flatnonzero(self.counted_)
+        runs = RunLengths(self.usual_[counted], max(self.longest, 2), max(self.expected, 2))
 
         def score(rows: FloatArray) -> Scored:
-            surprise = np.array([runs.step(row) for row in self.scaler_(rows).astype(np.float64)])
-            attribution = np.maximum(surprise, 0).astype(np.float32) if explain else None
+            scaled = self.scaler_(rows).astype(np.float64)
+            surprise = np.array([runs.step(row) for row in scaled[:, counted]])
+            attribution = None
+            if explain:
+                attribution = np.zeros(scaled.shape, dtype=np.float32)
+                attribution[:, counted] = np.maximum(surprise, 0)
             return Scored(surprise.mean(axis=1), attribution)
 
         return RowStage(0, score, runs)
