@@ -7,7 +7,7 @@ import logging
 import random
 import threading
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from patchad.live.records import StoreFullError
 from patchad.live.sinks.base import DeliveryError, RemoteSink
@@ -89,8 +89,8 @@ class Delivery:
             while not self._stopping.is_set():
                 self._news.clear()
                 lines = self._store.undelivered(self.sink.name, most=100)
-                for line in lines:
-                    self._deliver(line)
+                for start in range(0, len(lines), self.sink.most):
+                    self._deliver(lines[start : start + self.sink.most])
                     if self._stopping.is_set():
                         return
                 if not lines and self._ending.is_set():
@@ -108,16 +108,17 @@ class Delivery:
             logger.warning("%s: %s; trying again", self.sink.name, error)
             return None
 
-    def _deliver(self, line: StoredLine) -> None:
-        """Send a line until it is taken or given up."""
+    def _deliver(self, lines: Sequence[StoredLine]) -> None:
+        """Send lines until they are taken or given up."""
         tried = 0
         while not self._stopping.is_set():
             try:
-                self.sink.send(line, self._store.id)
+                self.sink.send_all(lines, self._store.id)
             except DeliveryError as error:
                 tried += 1
                 if error.final or tried >= self.sink.tries:
-                    self._give_up(line, error, tried)
+                    for line in lines:
+                        self._give_up(line, error, tried)
                     return
                 logger.log(
                     logging.WARNING if tried == 1 else logging.INFO, "%s: %s; trying again", self.sink.name, error
@@ -126,7 +127,7 @@ class Delivery:
             else:
                 if tried:
                     logger.warning("%s: delivered after %d tries", self.sink.name, tried + 1)
-                self._confirm(line)
+                self._confirm(lines[-1])
                 return
 
     def _confirm(self, line: StoredLine) -> None:

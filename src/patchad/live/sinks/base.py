@@ -65,6 +65,8 @@ class RemoteSink(ABC):
 
     path: Path | None = None
     kinds: Sequence[LineKind] = ("event",)
+    most = 1
+    """Lines that are sent together, and given up together."""
 
     def __init__(self, name: str, tries: int) -> None:
         self.name = name
@@ -83,6 +85,11 @@ class RemoteSink(ABC):
     @abstractmethod
     def send(self, line: StoredLine, store: str) -> None:
         """Send a line; `DeliveryError` says why it was not taken. `store` is the id of the state it comes from."""
+
+    def send_all(self, lines: Sequence[StoredLine], store: str) -> None:
+        """Send lines together, at most `most`; `DeliveryError` says why one was not taken, and then all come again."""
+        for line in lines:
+            self.send(line, store)
 
     def refresh(self) -> float | None:
         """Say again what is forgotten otherwise; return the seconds until that is due again, None for never."""

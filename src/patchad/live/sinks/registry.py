@@ -9,12 +9,18 @@ from patchad.live.sinks.alertmanager import AlertmanagerSink
 from patchad.live.sinks.apprise import AppriseSink
 from patchad.live.sinks.base import RemoteSink, Sink
 from patchad.live.sinks.file import FileSink
+from patchad.live.sinks.kafka import KafkaSink
+from patchad.live.sinks.mqtt import MqttSink
 from patchad.live.sinks.stdout import StdoutSink
 from patchad.live.sinks.webhook import WebhookSink
 
 SINKS: Mapping[str, tuple[str, Callable[[Address], Sink | RemoteSink]]] = {
     "-": ("-", StdoutSink),
     "file": ("file:PATH", FileSink),
+    "mqtt": ("mqtt://HOST:PORT/TOPIC", MqttSink),
+    "mqtts": ("mqtts://HOST:PORT/TOPIC", MqttSink),
+    "kafka": ("kafka://HOST:PORT/TOPIC", KafkaSink),
+    "kafkas": ("kafkas://HOST:PORT/TOPIC", KafkaSink),
     "http": ("http://HOST/PATH", WebhookSink),
     "https": ("https://HOST/PATH", WebhookSink),
     "alertmanager+http": ("alertmanager+http://HOST:PORT", AlertmanagerSink),
