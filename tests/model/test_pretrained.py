@@ -83,12 +83,20 @@ def _damaged(content: bytes, damage: str) -> bytes:
         arrays["30.scales.0.weights_inter"] = np.zeros(7)
     if damage == "another width":
         card["d_model"] = 6
+    if damage == "a width of millions":
+        card["d_model"] = 10**8
+    if damage == "layers by the million":
+        card["layers"] = 10**8
     return save(arrays, {"card": json.dumps(card)})
 
 
-@pytest.mark.parametrize(
-    "damage", ["cut off", "no card", "an array less", "an array more", "another shape", "another width"]
+DAMAGES = (
+    *("cut off", "no card", "an array less", "an array more", "another shape", "another width"),
+    *("a width of millions", "layers by the million"),
 )
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_refused(path, damage):
     path.write_bytes(_damaged(path.read_bytes(), damage))
     with pytest.raises(ModelFileError, match="holds no pretrained weights"):
