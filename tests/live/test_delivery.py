@@ -149,15 +149,14 @@ def test_what_breaks_the_thread_is_known(watched_model, tmp_path):
         filled_later.join()
 
 
-@pytest.mark.parametrize("durable", [False, True])
 def test_a_receiver_that_fails_half_of_the_time_gets_every_event_once_by_key(
-    watched_model, watched_json, tmp_path, durable, monkeypatch
+    watched_model, watched_json, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("PATCHAD_WEBHOOK_SECRET", "secret")
     rng = random.Random(1)
     (tmp_path / "rows").write_text(watched_json + watched_json.replace('"pump"', '"valve"'))
     out = tmp_path / "out"
-    with receiving() as receiver, Store(tmp_path / "state" if durable else None) as store:
+    with receiving() as receiver, Store(tmp_path / "state") as store:
         receiver.answer = lambda request: rng.choice([200, 200, 503, 0])
         sinks = [make_sink(f"file:{out}"), make_sink(f"{receiver.url}/hook?verdicts=0&room=7")]
         Watch(watched_model, [make_source(f"file:{tmp_path / 'rows'}?follow=0")], sinks, store).run()

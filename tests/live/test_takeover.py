@@ -234,12 +234,3 @@ def test_frames_of_rows_with_any_times(watched_model):
     dates = Rows.of(0, [1767225600000, 1767225660000], [{}, {}], WATCHED, [1767225600.0, 1767225660.0])
     assert frame_of(dates, watched_model).index[1] == pd.Timestamp("2026-01-01T00:01", tz="UTC")
     assert np.isnan(frame([1, 2])["heat"]).all()
-
-
-def test_columns_that_the_rows_do_not_have(tmp_path, watched_model, fitted, watched_csv):
-    (tmp_path / "rows").write_text(watched_csv)
-    source = f"file:{tmp_path / 'rows'}?follow=0"
-    with Store(tmp_path / "state") as store:
-        Watch(watched_model, [make_source(source)], [], store).run()
-    with Store(tmp_path / "state") as store, pytest.raises(InputError, match="another model: its rows have 'flow'"):
-        Watch(fitted, [make_source(source)], [], store).run()

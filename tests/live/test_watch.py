@@ -197,7 +197,7 @@ def test_times_that_count_something_come_again_too(watched_model, feed, tmp_path
 
 def test_a_state_belongs_to_its_model(watched_model, fitted, feed, tmp_path, watched_csv):
     run(watched_model, feed(watched_csv), tmp_path / "out", tmp_path / "state")
-    with pytest.raises(InputError, match="another model"):
+    with pytest.raises(InputError, match="another model: its rows have 'flow'"):
         run(fitted, feed(watched_csv), tmp_path / "out", tmp_path / "state")
 
 

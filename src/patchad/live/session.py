@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STDIN = ("-", "influx:-")
+"""Sources that cannot be opened anew, for what was read of them is gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -114,7 +117,7 @@ def make_parts(configuration: Configuration, before: Parts | None = None, detect
     """Make what a configuration names; nothing is opened yet. Standard input is the one of before."""
     if configuration.model is None:
         raise InputError('no model is named; give MODEL, or model = "..." in the configuration')
-    known = {} if before is None else {source.name: source for source in before.sources if source.name == "-"}
+    known = {} if before is None else {source.name: source for source in before.sources if source.name in STDIN}
     sources = [known.get(text) or make_source(text) for text in configuration.sources or ("-",)]
     sinks = [make_sink(text) for text in configuration.sinks or ("-",)]
     _check_single([one.name for one in sources], "source (--from)")
