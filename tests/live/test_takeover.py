@@ -217,6 +217,7 @@ def test_a_trial_counts_what_nobody_was_told_of(watched_model, watched):
         found = watched_model.detect(frame_of(rows, watched_model)).events
         trial = try_model(watched_model, store)
         assert (trial.rows, trial.events, trial.bound) == (300, len(found), 0)
+        assert trial.alarms == sum(map(len, found))
         assert not trial.passed
         for number, event in enumerate(found):
             fields = event.to_dict() | {"key": "pump", "id": str(number)}

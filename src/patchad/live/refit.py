@@ -57,8 +57,7 @@ def refit(detector: Detector, records: Records) -> Refitted:
         kept = records.rows(key)
         stored += len(kept)
         own = [piece for piece in _pieces(kept, _strange(key, kept, records, margin)) if len(piece) >= margin]
-        frames = [frame_of(piece, detector) for piece in own]
-        pieces += frames if detector.named_ else [frame.to_numpy(dtype=float) for frame in frames]
+        pieces += [frame_of(piece, detector) for piece in own]
         streams += bool(own)
         rows += sum(map(len, own))
         longest = max([longest, *map(len, own)])

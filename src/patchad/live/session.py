@@ -90,11 +90,10 @@ class Session:
             logger.error("nothing was reloaded: %s", reason_of(error))  # noqa: TRY400
             self._parts = make_parts(before.configuration, before, before.detector)
             return
-        said = f"{trial.events} new events in {trial.rows:,} stored rows; the promise allows {trial.bound}"
         if trial.passed:
-            logger.warning("reloaded: %s", said)
+            logger.warning("reloaded: %s", trial)
         else:
-            logger.error("the model before stays, for the new one raises too many events: %s", said)
+            logger.error("the model before stays, for the new one alarms too much: %s", trial)
             kept = replace(parts.configuration, alarms=before.configuration.alarms, model=before.configuration.model)
             parts = replace(parts, detector=before.detector, quiet=before.quiet, configuration=kept)
         store.keep(parts.configuration.retention)

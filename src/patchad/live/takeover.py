@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import poisson
 
+from patchad.data.table import BoolArray
 from patchad.errors import InputError, listed
 from patchad.live.history import Rows
 from patchad.live.records import LIVING, Records
@@ -29,6 +30,8 @@ TRIED = 10_000
 TRIED_STREAMS = 50
 KNOWN = 0.5
 """Share of its rows from which on an event is one that was told of."""
+ALARMING = 0.1
+"""Share of rows that may alarm where no event was told of."""
 BOUND = 0.95
 """Of the Poisson distribution of false events that the promise allows."""
 
@@ -98,41 +101,57 @@ class Trial:
     """Events that it finds where none was told of."""
     bound: int
     """So many false ones the promise allows, with a probability of 95 %."""
+    alarms: int
+    """Rows that alarm where no event was told of: one event may be very long."""
 
     @property
     def passed(self) -> bool:
         """Whether the model may be used."""
-        return self.events <= self.bound
+        return self.events <= self.bound and self.alarms <= ALARMING * self.rows
+
+    def __str__(self) -> str:
+        return (
+            f"{self.events} new events and {self.alarms:,} new rows that alarm in {self.rows:,} stored rows; "
+            f"{self.bound} and {int(ALARMING * self.rows):,} are allowed"
+        )
 
 
 def try_model(detector: Detector, records: Records) -> Trial:
     """Let a model judge the newest stored rows of each stream."""
-    rows = events = 0
+    rows = events = alarms = 0
     for key in records.keys()[:TRIED_STREAMS]:
         kept = records.rows(key, last=TRIED)
         if not len(kept):
             continue
         _check_columns(kept, detector.columns_ or detector.channels_)
-        told = [event for event in records.events(key) if event["state"] != "withdrawn"]
-        first = int(kept.index[0])
-        for event in detector.detect(frame_of(kept, detector)).events:
-            known = np.zeros(len(event), dtype=bool)
-            for old in told:
-                until = len(kept) if old["state"] in LIVING else old["stop"] - first
-                known[max(old["start"] - first - event.start, 0) : max(until - event.start, 0)] = True
-            events += known.mean() < KNOWN
+        found, told = detector.detect(frame_of(kept, detector)), _told(key, kept, records)
         rows += len(kept)
+        events += sum(told[event.start : event.stop].mean() < KNOWN for event in found.events)
+        alarms += int((found.alarms & ~told).sum())
     expected = detector.false_alarms * rows / PROMISE_ROWS
-    return Trial(rows, int(events), int(poisson.ppf(BOUND, expected)) if rows else 0)
+    return Trial(rows, int(events), int(poisson.ppf(BOUND, expected)) if rows else 0, alarms)
+
+
+def _told(key: Any, rows: Rows, records: Records) -> BoolArray:
+    """Mark the rows that lie in an event that was told of."""
+    marked: BoolArray = np.zeros(len(rows), dtype=bool)
+    first = int(rows.index[0])
+    for event in records.events(key):
+        if event["state"] != "withdrawn":
+            stop = len(rows) if event["state"] in LIVING else max(event["stop"] - first, 0)
+            marked[max(event["start"] - first, 0) : stop] = True
+    return marked
 
 
 def frame_of(rows: Rows, detector: Detector) -> Any:
-    """Return stored rows as a frame that a detector takes, indexed by their times where they have any."""
+    """Return stored rows as a detector takes them: a frame, indexed by their times; an array where it knows no names."""
     import pandas as pd
 
     names = detector.columns_ or detector.channels_
     missing: Any = np.full(len(rows), np.nan)
     columns = {name: rows.texts.get(name, rows.numbers.get(name, missing)) for name in names}
+    if not detector.named_:
+        return np.column_stack([columns[name] for name in names])
     times = moments_of(rows)
     index = None
     if times is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from patchad.live.history import Rows
 from patchad.live.records import Records, StoredModel
 from patchad.live.store import Step, Store
 from patchad.live.streams import Batch
+from patchad.live.takeover import try_model
 from patchad.serve.measures import Measures
 from patchad.serve.problems import Problem
 from patchad.serve.settings import Limits
@@ -28,13 +28,6 @@ from patchad.serve.station import Station
 CONTEXT = 4
 """Windows before an event by which it is seen as it was."""
 LEAST_CONTEXT = 200
-TRIED_ROWS = 5_000
-"""Newest rows of each stream that a new model is tried on."""
-TRIED_STREAMS = 20
-ALARMING = 0.1
-"""Share of rows that may alarm where the model in force had no event."""
-BOUND = 1.645
-"""Deviations of a Poisson count that are its 95 % bound."""
 
 
 def stored_model(detector: Detector, given: str, why: str) -> StoredModel:
@@ -107,35 +100,17 @@ def swap(station: Station, detector: Detector, why: str, given: str | None = Non
 
 
 def try_out(detector: Detector, records: Records) -> dict[str, Any]:
-    """Try a model on the newest rows that are stored; raise `Problem` if it alarms more than it promises.
+    """Try a model on the newest rows that are stored, as `watch` does; raise `Problem` if it alarms too much.
 
     Returns
     -------
-    How many rows it was tried on, how many events it found there, and how many are allowed.
+    How many rows it was tried on, how many events it found there of which nobody was told, and how many are allowed.
     """
-    rows = events = alarms = 0
-    for key in records.keys()[:TRIED_STREAMS]:
-        recent = records.rows(key, last=TRIED_ROWS)
-        if len(recent) < 2:
-            continue
-        found = detector.detect(table_of(recent, detector))
-        known = [event for event in records.events(key) if event["stop"] > int(recent.index[0])]
-        rows += len(recent)
-        inside = np.zeros(len(recent), dtype=bool)
-        for event in known:
-            inside[max(event["start"] - int(recent.index[0]), 0) : event["stop"] - int(recent.index[0])] = True
-        alarms += int((found.alarms & ~inside).sum())
-        events += max(len(found.events) - len(known), 0)
-    promised = float(detector.false_alarms) * rows / 1e4
-    allowed = math.ceil(promised + BOUND * math.sqrt(promised))
-    trial = {"rows": rows, "new_events": events, "allowed": allowed, "new_alarm_rows": alarms}
-    if events > allowed or alarms > ALARMING * rows:
+    found = try_model(detector, records)
+    trial = {"rows": found.rows, "new_events": found.events, "allowed": found.bound, "new_alarm_rows": found.alarms}
+    if not found.passed:
         raise Problem(
-            409,
-            f"the model finds {events} more events, and {alarms:,} more rows that alarm, than there were in the newest "
-            f"{rows:,} rows; by its promise {allowed} are allowed, and {ALARMING:.0%} of the rows. The one in force "
-            "stays; fit it on newer rows",
-            trial=trial,
+            409, f"the model alarms too much: {found}. The one in force stays; fit it on newer rows", trial=trial
         )
     return trial
 
