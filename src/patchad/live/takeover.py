@@ -144,7 +144,7 @@ def _told(key: Any, rows: Rows, records: Records) -> BoolArray:
 
 
 def frame_of(rows: Rows, detector: Detector) -> Any:
-    """Return stored rows as a detector takes them: a frame, indexed by their times; an array where it knows no names."""
+    """Return stored rows as a detector takes them: a frame indexed by times, or an array where it knows no names."""
     import pandas as pd
 
     names = detector.columns_ or detector.channels_
