@@ -51,6 +51,7 @@ def assert_problem(answer, status: int, part: str = "") -> dict:
         (b'{"rows": [{"flow": [1]}]}', "a number is needed"),
         (b'{"rows": [[1, 2]]}', "3 are needed"),
         (b'{"rows": [{"other": 1}]}', "'other'"),
+        (b'{"rows": [{"other": {"deep": []}}]}', "'other'"),
         (b'{"rows": [{"flow": 1}], "times": 5}', "a list of 1"),
         (b'{"rows": [{"flow": 1}], "times": []}', "a list of 1"),
         (b'{"rows": [{"flow": 1}], "times": [null]}', "ISO 8601"),

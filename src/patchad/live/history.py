@@ -193,8 +193,8 @@ def axis(time: Any, now: float | None = None) -> float:
 
     Examples
     --------
-    >>> axis("2026-01-01T01:00+01:00"), axis(5)
-    (1767225600.0, 5.0)
+    >>> axis("2026-01-01T01:00+01:00"), axis(5), axis("1677-01-01")
+    (1767225600.0, 5.0, -9246096000.0)
     """
     if time is None:
         return clock.time() if now is None else now
@@ -206,7 +206,8 @@ def axis(time: Any, now: float | None = None) -> float:
         moment = pd.Timestamp(time)
     except (ValueError, TypeError) as error:
         raise InputError(f"{time!r} is no time ({reason_of(error)}); pass ISO 8601, or a number") from None
-    return float((moment if moment.tz is None else moment.tz_convert(None)).value / 1e9)
+    plain = moment if moment.tz is None else moment.tz_convert(None)
+    return float(plain.asm8.astype("datetime64[us]").astype(np.int64) / 1e6)  # of any year; nanoseconds end in 2262
 
 
 class History:

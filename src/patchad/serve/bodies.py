@@ -161,9 +161,10 @@ def table_of_rows(rows: Sequence[Mapping[str, Any]], times: Sequence[Any], colum
     if not rows:
         raise InputError("there are no rows; send at least one")
     names = dict.fromkeys(name for row in rows for name in row)
-    known = [name for name in names if name in columns.channels] or list(names)
+    known = [name for name in names if name in columns.channels]
     if not known:
-        raise InputError(f"no row has a value; send {listed(columns.channels)}")
+        came = f"the rows have {listed(list(names))}" if names else "no row has a value"
+        raise InputError(f"{came}, and no channel of the model; send {listed(columns.channels)}")
     cells = {name: [row.get(name) for row in rows] for name in known}
     frame = pd.DataFrame({name: _column(values) for name, values in cells.items()})
     if not times:
