@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from tests.browser import chromium
 from tests.conftest import WATCHED, waves
 from tests.fleet.conftest import machine
 
@@ -134,3 +135,21 @@ def test_false_alarms_of_all_series_together_keep_their_promise(fleet, tmp_path,
     assert fleet.scores("3")["level"].iloc[0] == detector.threshold_.level
     assert fleet.detect(tmp_path, "--fleet-false-alarms", "1", "--false-alarms", "1") == 2
     assert "give one of them" in capsys.readouterr().err
+
+
+def test_the_page_filters_series_in_a_browser(tmp_path):
+    results = [result(f"s{number}", [100] if number < 2 else [], site="ab"[number % 2]) for number in range(4)]
+    path = tmp_path / "index.html"
+    path.write_bytes(render_fleet(results, find_incidents(results), {}))
+    with chromium() as browser:
+        page = browser.new_context(offline=True).new_page()
+        messages: list[str] = []
+        page.on("console", lambda message: messages.append(message.text))
+        page.goto(path.as_uri())
+        shown = page.locator("#series > li:not([hidden])")
+        assert shown.count() == 4
+        page.check("#eventful")
+        assert shown.count() == 2
+        page.fill("#wanted", "SITE B")
+        assert [text.split()[0] for text in shown.all_inner_texts()] == ["s1"]
+        assert messages == []

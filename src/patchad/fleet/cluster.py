@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from patchad.errors import InputError, MissingExtraError, PatchADError, reason_of
-from patchad.fleet.runner import RETRIES, Input, Output, Shared
+from patchad.fleet.runner import RETRIES, Input, Output, Runner, Shared
 
 AHEAD = 2
 """Tasks for each worker that are handed over at a time."""
@@ -44,9 +44,11 @@ class RayRunner:
         self._asked, self._address, self._started = workers, address, False
 
     def __enter__(self) -> Self:
+        from joblib import cpu_count
+
         ray = _ray()
         if not ray.is_initialized():
-            own: dict[str, Any] = {"num_cpus": self._asked or len(os.sched_getaffinity(0)), "include_dashboard": False}
+            own: dict[str, Any] = {"num_cpus": self._asked or cpu_count(), "include_dashboard": False}
             try:
                 ray.init(
                     address=self._address or "local",
@@ -68,6 +70,10 @@ class RayRunner:
     ) -> None:
         if self._started:
             _ray().shutdown()
+
+    def suited(self, _: int) -> Runner:
+        """Return this runner: who names a cluster wants it used."""
+        return self
 
     def share(self, path: Path) -> Shared:
         """Put a file into the object store."""

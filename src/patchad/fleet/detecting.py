@@ -24,7 +24,7 @@ from patchad.fleet.long import LONG_ROWS, LongSeries, long_rows
 from patchad.fleet.models import Model, Models
 from patchad.fleet.names import file_names
 from patchad.fleet.page import render_fleet
-from patchad.fleet.planning import Fleet, batches, find_series, key_of, shares
+from patchad.fleet.planning import Fleet, batches, find_series, key_of, shares, size_of
 from patchad.fleet.results import Result, events_json, manifest_csv, pyarrow, read_result, result_of, write_scores
 from patchad.fleet.runner import Runner
 from patchad.report.page import Chapter, render_page
@@ -136,7 +136,8 @@ def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Ou
     for result in _long_results(job, tasks, runner):
         done[result.series] = result
         watch(result, share[result.series])
-    for _, results in runner.run(detect_task, [task for task in tasks if task.sources[0].name not in done]):
+    left = [task for task in tasks if task.sources[0].name not in done]
+    for _, results in runner.suited(size_of(task.sources for task in left)).run(detect_task, left):
         for result in results:
             done[result.series] = result
             watch(result, share[result.series])

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Generic, Self
 
 from patchad.errors import PatchADError
-from patchad.fleet.runner import RETRIES, Input, Output, Shared
+from patchad.fleet.runner import FEW_BYTES, RETRIES, Input, Output, Runner, Shared
 
 LOOK = 1.0
 """Seconds between two looks of a worker whether its parent lives."""
@@ -33,6 +33,13 @@ class OnDisk:
 class LocalRunner:
     """Does tasks in processes of this machine; tasks whose worker was killed are done again.
 
+    Parameters
+    ----------
+    workers
+        Processes; one is this process itself.
+    fixed
+        Whether there have to be as many, however little there is to do.
+
     Examples
     --------
     >>> with LocalRunner(1) as runner:
@@ -40,8 +47,8 @@ class LocalRunner:
     [1, 2]
     """
 
-    def __init__(self, workers: int) -> None:
-        self.workers = workers
+    def __init__(self, workers: int, *, fixed: bool = True) -> None:
+        self.workers, self._fixed = workers, fixed
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +60,10 @@ class LocalRunner:
             from joblib.externals.loky import get_reusable_executor
 
             get_reusable_executor().shutdown(wait=False, kill_workers=True)
+
+    def suited(self, size: int) -> Runner:
+        """Return one process for little work, unless the number was asked for."""
+        return self if self._fixed or size >= FEW_BYTES else LocalRunner(1)
 
     def share(self, path: Path) -> Shared:
         """Let workers read the file themselves."""

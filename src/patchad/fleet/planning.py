@@ -17,15 +17,13 @@ from patchad.data.reading import Reading
 from patchad.errors import InputError, ModelFileError
 from patchad.fleet.loading import Source, Survey, survey
 from patchad.fleet.models import Model, Models
-from patchad.fleet.runner import Runner
+from patchad.fleet.runner import FEW_BYTES, Runner
 from patchad.fleet.sources import File, find_sources
 
 TASKS = 4
 """Tasks for each worker, at least: so that none waits long for the last."""
 TASK_BYTES = 2**27
 """Bytes of files that the series of one task may take, where a file has several."""
-FEW_BYTES = 2**23
-"""Bytes of files up to which the driver looks into them itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +131,11 @@ def batches(sources: Sequence[Source], workers: int) -> list[tuple[Source, ...]]
         size = math.ceil(len(own) / max(fair, small, 1))
         tasks += [tuple(own[first : first + size]) for first in range(0, len(own), size)]
     return tasks
+
+
+def size_of(batched: Iterable[Sequence[Source]]) -> int:
+    """Return the bytes of all files of these series."""
+    return sum(file.size for file in {file for own in batched for one in own for file in one.files})
 
 
 def shares(sources: Iterable[Source]) -> dict[str, float]:

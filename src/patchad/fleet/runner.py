@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +13,8 @@ Engine = Literal["local", "ray"]
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
+FEW_BYTES = 2**23
+"""Bytes of files that one process judges sooner than others start."""
 RETRIES = 3
 """Times that a task is tried again whose worker was killed."""
 
@@ -29,6 +30,9 @@ class Runner(Protocol):
     """Does tasks, in whatever order they end, each with one thread: there are as many workers as cores."""
 
     workers: int
+
+    def suited(self, size: int) -> Runner:
+        """Return who is best to do work on so many bytes of files."""
 
     def share(self, path: Path) -> Shared:
         """Let all workers have the content of a file, sent once to each machine where they cannot read it."""
@@ -53,7 +57,7 @@ def make_runner(engine: str, workers: int | None, address: str | None) -> Abstra
     engine
         `local`, the cores of this machine; or `ray`, a cluster.
     workers
-        Tasks at a time; None: one for each core.
+        Tasks at a time; None: one for each core, or one where there is little to do.
     address
         Of a Ray cluster that runs already; None: one is started on this machine.
     """
@@ -67,6 +71,8 @@ def make_runner(engine: str, workers: int | None, address: str | None) -> Abstra
         return RayRunner(workers, address)
     if address is not None:
         raise InputError(f"--address {address!r} is for a cluster; add --engine ray")
+    from joblib import cpu_count
+
     from patchad.fleet.local import LocalRunner
 
-    return LocalRunner(workers or len(os.sched_getaffinity(0)))
+    return LocalRunner(workers or cpu_count(), fixed=workers is not None)

@@ -1,0 +1,211 @@
+"""Measure a fleet: parallel efficiency of the engines, and a very long series in shards against one pass.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.fleet efficiency [--series 40] [--rows 10000] [--rounds 5]
+    OMP_NUM_THREADS=1 python -m benchmarks.fleet long [--rows 20000000] [--compare]
+
+`efficiency` judges the same series with one process, two processes of joblib and two workers of Ray, one after the
+other in every round, and prints the median time of each, the start of the workers included, and the CPU seconds of all
+processes, which tell the cost of an engine also where other programs keep the machine busy.
+
+`long` writes a parquet file of that many rows, judges it in shards by two workers, and prints rows per second and the
+peak RAM of all processes; with `--compare` it also judges the file in one pass and compares scores, alarms and events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from patchad import PatchAD, load
+from patchad.fleet.detecting import Job, detect_fleet
+from patchad.fleet.runner import make_runner
+
+CHANNELS = 10
+ENGINES = {"one process": ("local", 1), "joblib, 2 workers": ("local", 2), "Ray, 2 workers": ("ray", 2)}
+
+
+def values(rows: int, seed: int, faults: int = 3) -> np.ndarray:
+    """Give correlated channels with a few steps."""
+    random = np.random.default_rng(seed)
+    phases = np.arange(rows)[:, None] / 30 + np.arange(CHANNELS) * 0.7
+    found = np.sin(phases) + 0.1 * random.standard_normal((rows, CHANNELS))
+    for start in random.integers(0, max(rows - 60, 1), faults):
+        found[start : start + 50, random.integers(CHANNELS)] += 4.0
+    return found.astype(np.float32)
+
+
+def frame(rows: int, seed: int, first: int = 0) -> pd.DataFrame:
+    """Give rows of a second each."""
+    table = pd.DataFrame(values(rows, seed), columns=[f"c{number}" for number in range(CHANNELS)])
+    table.insert(0, "time", pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(first, first + rows), unit="s"))
+    return table
+
+
+def model(folder: Path) -> Path:
+    """Fit a model with the default net."""
+    train = pd.DataFrame(values(6000, 0, faults=0), columns=[f"c{number}" for number in range(CHANNELS)])
+    return PatchAD(max_steps=100).fit(train).save(folder / "model.safetensors")
+
+
+def efficiency(series: int, rows: int, rounds: int) -> None:
+    """Compare the engines."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "data").mkdir()
+        for number in range(series):
+            frame(rows, number + 1).to_parquet(folder / "data" / f"s{number}.parquet", index=False)
+        path = model(folder)
+        seconds: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+        cpu: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+        for turn in range(rounds):
+            for engine, (kind, workers) in ENGINES.items():
+                out = folder / f"{kind}{workers}-{turn}"
+                job = Job(model=path, data=(str(folder / "data"),), out=out)
+                began = time.perf_counter()
+                with _Watch(ram=False) as watch, make_runner(kind, workers, None) as runner:
+                    detect_fleet(job, runner)
+                seconds[engine].append(time.perf_counter() - began)
+                cpu[engine].append(watch.cpu)
+                print(f"round {turn + 1} {engine:<18} {seconds[engine][-1]:7.1f} s, CPU {watch.cpu:.1f} s", flush=True)
+    alone = median(seconds["one process"])
+    print(f"\n{series} series of {rows:,} rows x {CHANNELS} channels; load average {os.getloadavg()[0]:.1f}")
+    print(f"{'engine':<20}{'seconds':>9}{'rows/s':>10}{'efficiency':>12}{'CPU s':>8}{'rows per CPU s':>16}")
+    for engine, (_, workers) in ENGINES.items():
+        own = median(seconds[engine])
+        used = median(cpu[engine])
+        print(
+            f"{engine:<20}{own:>9.1f}{series * rows / own:>10,.0f}{alone / own / workers:>12.0%}"
+            f"{used:>8.1f}{series * rows / used:>16,.0f}"
+        )
+
+
+def long(rows: int, *, compare: bool) -> None:
+    """Judge a very long series."""
+    from pyarrow import parquet
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "long.parquet"
+        writer = None
+        for first in range(0, rows, 1_000_000):
+            import pyarrow as pa
+
+            table = pa.Table.from_pandas(frame(min(1_000_000, rows - first), first + 1, first), preserve_index=False)
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table, row_group_size=100_000)
+        if writer is not None:
+            writer.close()
+        fitted = model(folder)
+        job = Job(model=fitted, data=(str(path),), out=folder / "out", long_rows=1)
+        began = time.perf_counter()
+        with _Watch() as watch, make_runner("local", 2, None) as runner:
+            outcome = detect_fleet(job, runner)
+        own = time.perf_counter() - began
+        events = [dict(event) for event in outcome.results[0].events]
+        size = f"{rows:,} rows, {path.stat().st_size / 1e6:,.0f} MB"
+        print(f"{size}: {own:.0f} s, {rows / own:,.0f} rows/s with two workers; {watch.cpu:.0f} CPU seconds")
+        ram = f"at most {watch.peak / 1e9:.2f} GB of RAM in all"
+        print(f"{len(events)} events; {ram}; load average {os.getloadavg()[0]:.1f}")
+        if compare:
+            one = load(fitted).detect(pd.read_parquet(path))
+            found = pd.read_parquet(folder / "out" / "scores" / "long.parquet", columns=["score", "alarm"])
+            print(f"greatest difference of scores {np.abs(found['score'] - one.scores).max():.2g}")
+            print("alarms equal:", bool((found["alarm"] == one.alarms).all()))
+            wanted = json.loads(json.dumps([event.to_dict() for event in one.events]))
+            same = [{k: v for k, v in event.items() if k in ("id", "start", "stop", "kind")} for event in events]
+            print("events equal:", same == [{k: event[k] for k in same[0]} for event in wanted] if same else not wanted)
+
+
+class _Watch:
+    """Follow this process and its children: CPU seconds, and RAM, what is their own and once what they share."""
+
+    def __init__(self, *, ram: bool = True) -> None:
+        self._ram = ram
+
+    def __enter__(self) -> _Watch:
+        self.peak, self._stopped = 0, threading.Event()
+        self._seconds: dict[int, float] = {}
+        self._look()
+        self._before = sum(self._seconds.values())
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._look()
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds since the start."""
+        return sum(self._seconds.values()) - self._before
+
+    def _follow(self) -> None:
+        while not self._stopped.wait(0.2):
+            self._look()
+
+    def _look(self) -> None:
+        family = _family(os.getpid())
+        for number in family:
+            self._seconds[number] = max(self._seconds.get(number, 0.0), _cpu_seconds(number))
+        if self._ram:
+            self.peak = max(self.peak, sum(_proportional(number) for number in family))
+
+
+def _cpu_seconds(number: int) -> float:
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _family(parent: int) -> list[int]:
+    found = [parent]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").glob("*/children"):
+            try:
+                found += [int(child) for child in task.read_text().split()]
+            except OSError:
+                continue
+    return found
+
+
+def _proportional(number: int) -> int:
+    try:
+        lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def main() -> None:
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("efficiency")
+    first.add_argument("--series", type=int, default=40)
+    first.add_argument("--rows", type=int, default=10_000)
+    first.add_argument("--rounds", type=int, default=5)
+    second = commands.add_parser("long")
+    second.add_argument("--rows", type=int, default=20_000_000)
+    second.add_argument("--compare", action="store_true")
+    given = parser.parse_args()
+    if given.command == "efficiency":
+        efficiency(given.series, given.rows, given.rounds)
+    else:
+        long(given.rows, compare=given.compare)
+
+
+if __name__ == "__main__":
+    main()
