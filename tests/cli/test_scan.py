@@ -39,6 +39,15 @@ def test_scan_prints_and_writes_the_severe_events(data, capsys, tmp_path):
     assert "flow" in report.read_text()
 
 
+def test_rows_can_be_judged_by_the_past_only(data, capsys, tmp_path):
+    events = tmp_path / "events.json"
+    call = ["scan", str(data), "--past-only", "--exclude", "fault", "--set", "window=30", "--events", str(events)]
+    assert run(call) == 0
+    assert "flow" in capsys.readouterr().out.splitlines()[1]
+    (event,) = json.loads(events.read_text())
+    assert abs(event["start"] - 500) <= 5
+
+
 def test_a_lower_severity_lists_at_least_as_many(data, capsys):
     call = ["scan", str(data), "--folds", "2", "--set", "verbose=False", *QUICK]
     assert run([*call, "--severity", "100"]) == 0
