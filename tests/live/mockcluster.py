@@ -34,7 +34,7 @@ class Cluster:
     def send(self, values: Sequence[str], *, topic: str = "rows", key: str | None = None, partition: int = -1) -> None:
         """Produce messages, and wait until the cluster has them."""
         if self._producer is None:
-            self._producer = Producer({"bootstrap.servers": self.place, "linger.ms": 1})
+            self._producer = Producer({"bootstrap.servers": self.place, "linger.ms": 1, "log_level": 0})
         for value in values:
             send(self._producer, value, topic=topic, key=key, partition=partition)
         assert self._producer.flush(30) == 0

@@ -35,7 +35,7 @@ def kill_over_mqtt(model, file, folder, *, rows: int, seconds: float, seed: int)
             with publishing(broker.port, "plant/rows", lines, seconds):
                 actions = [kill_watcher, kill_watcher, kill_watcher, kill_broker]
                 disturb(watcher, rows, actions, random.Random(seed))
-            watcher.wait_for(len(expected[0]), 60)
+            watcher.wait_for(len(expected[0]), 60 + rows / 50)
             watcher.stop()
         finally:
             watcher.kill()
@@ -74,7 +74,7 @@ def kill_over_kafka(model, file, folder, *, rows: int, seconds: float, seed: int
             actions = [kill_watcher, kill_watcher, kill_watcher, pause_cluster]
             disturb(watcher, rows, actions, random.Random(seed))
             producing.join()
-            watcher.wait_for(len(expected[0]), 60)
+            watcher.wait_for(len(expected[0]), 60 + rows / 50)
             watcher.stop()
         finally:
             producing.join()

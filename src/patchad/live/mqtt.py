@@ -71,6 +71,8 @@ class Connection:
         self._trouble = ""
         self.number = 0
         """Which connection this is: counts up when one is made and when one is lost."""
+        self.present = False
+        """Whether the broker had kept the session when the connection was made."""
         self.client = self._made(client_id)
 
     def connect(self) -> None:
@@ -130,11 +132,11 @@ class Connection:
         if reason.is_failure:
             self.settle(f"the broker refused: {reason}")
             return
-        again = self.number > 0
+        again, self.present = self.number > 0, bool(flags.session_present)
         self.number += 1
         if again:
             logger.warning("%s: connected again", self._topic.name)
-        if again and self._lasting and not flags.session_present:
+        if again and self._lasting and not self.present:
             logger.warning("%s: the broker has forgotten what it kept; rows may be missing", self._topic.name)
         self._greet()
 

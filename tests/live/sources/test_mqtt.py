@@ -128,6 +128,11 @@ def test_a_broker_that_has_lost_count_is_waited_for(watched_model, broker, tmp_p
     assert "forgotten" in caplog.text
 
 
+def test_a_new_session_may_count_from_any_number(watched_model, broker, tmp_path):
+    run = Run(watched_model, broker, tmp_path, options="settle=3600")
+    assert run.until(3, (broker.send('{"flow": 1}', number) for number in (700, 701, 702))).counts.rows == 3
+
+
 def test_rows_without_times_are_known_by_their_packets(watched_model, broker, tmp_path):
     run = Run(watched_model, broker, tmp_path)
     run.until(3, (broker.send('{"flow": 1}', number) for number in (1, 2, 3)))

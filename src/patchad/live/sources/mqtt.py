@@ -51,6 +51,7 @@ class MqttSource:
 
     def open(self, position: Position | None) -> None:
         """Remember how far the numbers of packets were, and the last messages that may come again."""
+        self._new = position is None
         self._following = 1 if position is None else position["following"]
         self._remembered = deque[str]([] if position is None else position["remembered"], maxlen=REMEMBERED)
 
@@ -128,6 +129,8 @@ class MqttSource:
 
     def _subscribe(self) -> None:
         self._doubt = time.monotonic() + DOUBT
+        self._order.fresh = self._new and not self._connection.present
+        self._new = False
         self._connection.client.subscribe(self._topic.endpoint.path, qos=1)
 
     def _on_subscribe(self, client: Any, data: Any, packet: int, reasons: Any, properties: Any) -> None:  # noqa: ARG002

@@ -58,6 +58,8 @@ class Sequence:
     def __init__(self, following: int, patience: float, moment: Callable[[Received], Any]) -> None:
         self.following = following
         self._patience, self._moment = patience, moment
+        self.fresh = False
+        """Whether the broker has just begun to count, so that nothing can be missing, whatever it begins with."""
         self._connection = -1
         self._ready: deque[Received] = deque()
         self._newest = 0
@@ -110,7 +112,8 @@ class Sequence:
             if one.qos and (not one.repeated or one.packet == due):
                 due = _after(one.packet)
         ahead = (first.packet - due) % PACKETS
-        if due and not ahead:
+        if (due and not ahead) or self.fresh:
+            self.fresh = False
             return
         self._by_number = bool(due) and ahead < PACKETS // 2
         self._missing = {(due + step - 1) % PACKETS + 1 for step in range(ahead)} if self._by_number else set()
