@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from patchad import PatchAD
+from patchad import PatchAD, make
 from patchad.bench.cost import measure_cost
 
 
@@ -20,3 +20,10 @@ def test_operations_of_kernels_are_counted() -> None:
     net.float()
     found = measure_cost(detector, len(rows))["flops"]
     assert counter.get_total_flops() <= found < 1.2 * counter.get_total_flops()
+
+
+def test_a_detector_that_adapts_as_it_scores_is_measured_too() -> None:
+    rows = np.random.default_rng(0).standard_normal((100, 2))
+    found = measure_cost(make("m2n2", max_steps=1, latent=4).fit(rows), len(rows))
+    assert found["flops"] > 0
+    assert found["latency_ms"] > 0

@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from patchad._kernels.backend import plain_arithmetic
 from patchad.data.windows import Block, WindowSampler
+from patchad.detectors.baselines.adaptive import M2N2
 from patchad.detectors.neural import NeuralDetector
 
 REPEATS = 30
@@ -32,9 +33,10 @@ def measure_cost(detector: NeuralDetector, train_rows: int) -> dict[str, float]:
     """
     rows = np.zeros((detector.window_, len(detector.channels_)), dtype=np.float32)
     block = Block(rows, np.zeros(1, dtype=np.intp))
+    scoring = detector.for_segment() if isinstance(detector, M2N2) else detector
 
     def score() -> None:
-        detector._score_block(block, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
+        scoring._score_block(block, detector.window_, explain=False)  # noqa: SLF001 - what `decision_function` runs
 
     with plain_arithmetic(), FlopCounterMode(display=False) as counter:
         score()

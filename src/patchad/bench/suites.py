@@ -149,6 +149,9 @@ RELATIVES = (
     _relative("anomaly_transformer", "anomaly_transformer", d_model=512),
     _relative("timesnet", "timesnet"),
     _relative("usad", "usad"),
+    _relative("m2n2", "m2n2"),
+    _relative("d3r", "d3r"),
+    _relative("gpt2_adapter", "gpt2_adapter"),
 )
 """Methods of the paper's cost figures that are available here at their published sizes."""
 

@@ -13,6 +13,7 @@ from patchad.bench.figures.drawing import COLOURS, INK, STYLES, panels, sizes_te
 from patchad.bench.paper import published_rows
 from patchad.bench.records import Record
 from patchad.bench.suites import DEFAULT, PAPER
+from patchad.bench.tables import EVENT_PARAMETERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -45,9 +46,9 @@ def suite_records(records: Sequence[Record], suite: str) -> list[Record]:
 
 
 def changed_parameters(record: Record, base: dict[str, Any]) -> set[str]:
-    """Name the parameters in which a record differs from a base; `max_steps` does not count."""
-    own = record["parameters"]
-    return {name for name, value in base.items() if name != "max_steps" and own.get(name, value) != value}
+    """Name the parameters in which a record differs from a base; `max_steps` and those of events do not count."""
+    own, free = record["parameters"], ("max_steps", *EVENT_PARAMETERS)
+    return {name for name, value in base.items() if name not in free and own.get(name, value) != value}
 
 
 def axis_value(name: str, value: Any) -> float | str:

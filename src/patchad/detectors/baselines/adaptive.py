@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -95,11 +95,16 @@ class M2N2(NeuralDetector):
         """None: the weights adapt along the series."""
         return
 
-    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
-        adapting = copy.copy(self)  # the adapted weights and average belong to one segment
+    def for_segment(self) -> Self:
+        """Return a copy that can score and adapt: weights and average belong to one segment."""
+        adapting = copy.copy(self)
         adapting.net_ = copy.deepcopy(self.net_)
         adapting.optimizer_ = torch.optim.SGD(adapting.net_.parameters(), lr=self.adaptation_rate)
         adapting.average_ = torch.zeros(len(self.channels_), device=self.device_)
+        return adapting
+
+    def _scorer(self, *, explain: bool) -> Stage[FloatArray]:
+        adapting = self.for_segment()
         chain = cast("Chain", super(M2N2, adapting)._scorer(explain=explain))
         return _Adapting(adapting, chain.first, *chain.rest)
 
