@@ -41,9 +41,9 @@ def main() -> None:
                 model, folder / "model.safetensors", folder, rows=given.rows, seconds=given.rows / 300, seed=given.seed
             )
             verdicts, told = read(watcher.out.read_text())
-            once = len({one["index"] for one in verdicts})
+            once, seconds = len({one["index"] for one in verdicts}), time.monotonic() - begin
             print(
-                f"{broker}: {given.rows:,} rows in {time.monotonic() - begin:.0f} s, 3 kills of the detector, {TROUBLE[broker]}; "
+                f"{broker}: {given.rows:,} rows in {seconds:.0f} s, 3 kills of the detector, {TROUBLE[broker]}; "
                 f"{once:,} verdicts, {len(verdicts) - once} repeated; {len(told)} event lines, as undisturbed",
                 flush=True,
             )
