@@ -13,7 +13,7 @@ from patchad.adapters.pyod import PyODDetector
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_a_scorer_and_a_detector_of_darts(record_property):
+def test_a_scorer_and_a_detector_of_darts():
     rows = waves(400)
     rows[300:304, 1] += 5
     series = TimeSeries.from_values(rows.astype(np.float32))
@@ -24,4 +24,3 @@ def test_a_scorer_and_a_detector_of_darts(record_property):
     strangest = int(scores.values().argmax())
     assert 270 <= strangest <= 310
     assert QuantileDetector(high_quantile=0.9).fit_detect(scores).values()[strangest] == 1
-    record_property("checks", 1)
