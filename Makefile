@@ -51,8 +51,9 @@ wheels: .venv-build/ready  ## sdist and wheel in dist/, tried in a bare environm
 licences: .venv/ready .venv-build/ready  ## the licence of everything that is installed
 	.venv-build/bin/pip-licenses --python=$(BIN)/python --from=mixed --with-urls
 
-soak: .venv/ready  ## 100,000 hostile inputs and 500 kills: hours; resumes, and writes what came of them
+soak: .venv/ready  ## 100,000 hostile inputs, 500 kills (resumes, writes what came of them), 20 million rows in shards: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --compare
 
 check: .venv/ready  ## format, lint, types, import contract
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

@@ -43,6 +43,7 @@ def test_events_that_begin_together_are_one_incident_with_what_they_share():
     first, alone = find_incidents(fleet)
     assert set(first.series) == {"a", "b", "c"}
     assert (first.start, first.stop) == (100, 124)
+    assert set(first.events) == {("a", "a-100"), ("b", "b-103"), ("c", "c-104")}
     assert first.unlikely
     assert first.shared == {"site": "north"}
     assert first.channels == (("flow", 3),)

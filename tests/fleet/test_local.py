@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from tests.fleet.conftest import MACHINES
 from tests.fleet.dying import die, die_once
@@ -26,3 +28,13 @@ def test_processes_give_the_same_and_a_killed_worker_costs_nothing(fleet, folder
 def test_workers_that_are_killed_again_and_again_end_the_run():
     with LocalRunner(2) as runner, pytest.raises(PatchADError, match="killed again and again"):
         list(runner.run(die, [1, 2, 3]))
+
+
+@pytest.mark.parametrize(("library", "options"), [("ray", ["--engine", "ray"]), ("pyarrow", [])])
+def test_a_library_that_is_not_installed_is_named_with_its_extra(fleet, folder, monkeypatch, capsys, library, options):
+    monkeypatch.setitem(sys.modules, library, None)
+    assert fleet.detect(folder, *options) == 3
+    assert (
+        capsys.readouterr().err == f"error: {library} is not installed; install it with: pip install 'patchad[fleet]'\n"
+    )
+    assert not fleet.out.exists()

@@ -37,8 +37,8 @@ class Incident:
     """When the last event ends."""
     series: tuple[str, ...]
     """Whose events these are, the most severe first."""
-    events: tuple[str, ...]
-    """Ids of the events, in the order of their series."""
+    events: tuple[tuple[str, str], ...]
+    """Series and id of each event, the most severe first."""
     severity: float
     """Of the worst event."""
     unlikely: bool
@@ -122,7 +122,7 @@ def _incident(group: Sequence[_Begun], fleet: Sequence[Result], unlikely: bool) 
         start=group[0].event["start_time"] if timed else group[0].event["start"],
         stop=last.event["stop_time"] if timed else last.event["stop"],
         series=tuple(members),
-        events=tuple(one.event["id"] for one in worst),
+        events=tuple((one.result.series, one.event["id"]) for one in worst),
         severity=worst[0].event["severity"],
         unlikely=unlikely,
         shared=_shared(list(members.values()), fleet) if len(members) > 1 else {},
