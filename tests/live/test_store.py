@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import sqlite3
 import threading
 import time
@@ -219,6 +220,33 @@ def test_no_room_is_an_error_of_its_own(tmp_path):
         store._run("PRAGMA max_page_count = 100000")
         store.commit(Step(positions={"a": 1}))
         assert store.position("a") == 1
+
+
+def test_a_limit_of_the_system_undoes_a_step_and_nothing_else(tmp_path):
+    def step(number: int) -> Step:
+        wide = [{f"c{i}": random.random() for i in range(50)} for _ in range(50)]
+        rows = Rows.of(50 * number, list(range(50)), wide, list(wide[0]))
+        return Step(positions={"a": number}, rows={"pump": rows})
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Store(tmp_path / "state") as store:
+        done = 0
+
+        def fill() -> None:
+            nonlocal done
+            while done < 100:
+                store.commit(step(done))
+                done += 1
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, before[1]))
+        try:
+            with pytest.raises(StoreFullError):
+                fill()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert store.position("a") == done - 1
+        store.commit(step(done))
+        assert len(store.rows("pump")) == 50 * (done + 1)
 
 
 def test_a_folder_that_is_not_there_or_a_folder(tmp_path):
