@@ -14,6 +14,7 @@ import pytest
 from tests.fleet.conftest import machine
 from tests.fleet.dying import die, die_once
 
+from patchad import load
 from patchad.cli.main import run
 from patchad.errors import InputError
 from patchad.fleet.cluster import RayRunner
@@ -82,6 +83,18 @@ def test_a_killed_worker_costs_nothing(cluster, tmp_path):
 def test_workers_are_as_many_as_the_cluster_has_cores(cluster):
     with RayRunner(None, None) as runner:
         assert runner.workers == 2
+
+
+def test_shards_of_a_long_series_are_scored_by_ray(cluster, watched_file, tmp_path):
+    machine(1, rows=5000).to_parquet(tmp_path / "long.parquet", index=False)
+    job = Job(model=watched_file, data=(str(tmp_path / "long.parquet"),), out=tmp_path / "out", long_rows=1)
+    with RayRunner(2, None) as runner:
+        (found,) = detect_fleet(job, runner).results
+    wanted = load(watched_file).detect(machine(1, rows=5000))
+    scores = pd.read_parquet(tmp_path / "out" / "scores" / "long.parquet")
+    assert (scores["score"] == wanted.scores).all()
+    assert (scores["alarm"] == wanted.alarms).all()
+    assert [event["id"] for event in found.events] == [event.id for event in wanted.events]
 
 
 def test_an_address_where_nobody_answers_is_refused():
