@@ -141,6 +141,7 @@ class Judge:
 
     def __init__(self, knowledge: Knowledge, usual: Usual, *, before: int = 0, after: int = 0) -> None:
         self._knowledge, self._usual = knowledge, usual
+        self._judges = knowledge.judges
         self.quiet = Quiet(len(usual.center), before=before, after=after)
         self._stage = UsualStage(usual)
         self._deviations = np.empty((0, len(usual.center)))
@@ -150,7 +151,7 @@ class Judge:
     def observe(self, values: FloatArray, quiet: BoolArray | None = None) -> None:
         """Take the next rows as they were measured, and where in them it is quiet: `(time, channel)` each."""
         self.quiet.push(np.zeros(values.shape, dtype=bool) if quiet is None else quiet)
-        if self._knowledge.judges:
+        if self._judges:
             self._deviations = np.concatenate([self._deviations, self._stage.push(values)])
         self._seen += len(values)
 

@@ -237,6 +237,11 @@ class AlarmStage:
         return told if early is None else [*told, self._teller.suspicion(early, "suspected")]
 
     @property
+    def suspects(self) -> bool:
+        """Whether an event is suspected in rows that have no final score."""
+        return self._suspicions.now is not None
+
+    @property
     def is_quiet(self) -> bool:
         """Whether no event is open or suspected."""
         return not self._unfinished()

@@ -234,10 +234,13 @@ class Stream:
         seen = scorer.first.preview()
         if seen is None:
             return
-        self._alarms.look_ahead(self._ahead(early, scorer.preview(seen.rows), seen))
+        found = scorer.preview(seen.rows)
+        scores = early.rules.of(found.scores, seen.ages)
+        if self._alarms.suspects or scores.max() > self._threshold.level:
+            self._alarms.look_ahead(self._ahead(early, replace(found, scores=scores), seen))
 
     def _ahead(self, early: EarlyWords, found: Scored, seen: Preview) -> Ahead:
-        """Say what early scores mean."""
+        """Say what early scores, in the scale of final ones, mean."""
         places = np.flatnonzero(self._kept)[: len(found)]
         numbers = self._handed + places
         attribution = found.attribution
@@ -246,7 +249,7 @@ class Stream:
             attribution[:, self._plan.blameless] = 0.0
         return Ahead(
             numbers=numbers,
-            scores=early.rules.of(found.scores, seen.ages),
+            scores=found.scores,
             level=self._threshold.level,
             muted=self._muted[places] | (np.arange(seen.start, seen.start + len(found)) < early.skipped),
             unusual=(found.scores if found.local is None else found.local) > early.edge,
