@@ -92,6 +92,10 @@ class Caller:
         self._connection.request("GET", path)
         return json.loads(self._connection.getresponse().read())
 
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
 
 def body_of(run: Any, first: int, count: int) -> dict[str, Any]:
     """Return rows of a plant as a request."""
@@ -268,14 +272,16 @@ def _feed(
 
 
 def _acknowledge(port: int, key: str) -> int:
+    caller = Caller(port)
     try:
-        caller = Caller(port)
         events = caller.get(f"/v1/streams/{key}/events").get("events", [])
         if not events:
             return 0
         status, _ = caller.post(f"/v1/events/{events[-1]['id']}/acknowledge?key={key}", {})
     except (OSError, http.client.HTTPException, ValueError):
         return 0
+    finally:
+        caller.close()
     return int(status == 200)
 
 
