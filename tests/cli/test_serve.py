@@ -13,7 +13,10 @@ import urllib.request
 
 import pytest
 
+from patchad import make
 from patchad.cli.main import run
+from patchad.data.table import Table
+from patchad.datasets.plant import simulate_plant
 
 
 @pytest.mark.parametrize(
@@ -102,3 +105,32 @@ def test_what_was_answered_is_there_at_the_next_start(watched_file, watched, wat
     assert [verdict["index"] for verdict in verdicts] == list(range(len(verdicts)))
     assert [verdict["alarm"] for verdict in verdicts] == watched_batch.alarms[: len(verdicts)].tolist()
     assert "stopped; 1 streams with 300 rows" in said
+
+
+def test_the_demo_sends_what_lies_behind_the_plants_and_then_row_by_row(monkeypatch, capsys):
+    train = simulate_plant(600, seed=0)
+    model = make("moving_zscore").fit(Table(train.values, train.channels, train.times))
+    monkeypatch.setattr("patchad.serve.demo.demo_model", lambda: model)
+
+    def work(url: str) -> None:
+        until = time.monotonic() + 30
+        before: dict[str, int] = {}
+        while time.monotonic() < until:
+            rows = {one["key"]: one["rows"] for one in ask(f"{url}/v1/streams")["streams"]}
+            if len(rows) == 3 and before and all(rows[key] > before[key] for key in before):
+                break
+            before = rows if len(rows) == 3 else {}
+            time.sleep(0.6)
+        assert all(count > 1000 for count in rows.values()), rows
+        assert set(rows) == {"north", "south", "harbour"}
+
+    said = serve_and(work, "--demo", capsys=capsys)
+    assert "16 sensors" in said
+
+
+def test_the_model_of_the_demo_is_fitted_to_the_plant(monkeypatch):
+    from patchad.serve import demo
+
+    monkeypatch.setattr(demo, "TRAIN_ROWS", 400)
+    monkeypatch.setattr(demo, "PatchAD", lambda **_: make("moving_zscore"))
+    assert len(demo.demo_model().channels_) == 16
