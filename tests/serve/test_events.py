@@ -15,6 +15,7 @@ from tests.conftest import WATCHED, waves
 from tests.serve.conftest import push, service
 
 from patchad import load, make
+from patchad.live.records import StoreFullError
 
 
 @pytest.fixture
@@ -94,6 +95,24 @@ def test_streams_that_share_an_id(client, faulty):
     assert answer.json()["event"]["key"] == "b"
     assert not client.get("/v1/streams/a/events").json()["events"][0]["acknowledged"]
     assert client.post(f"/v1/events/{event['id']}/acknowledge?key=c").status_code == 404
+
+
+def test_what_cannot_be_stored_is_not_in_force(client, faulty, monkeypatch):
+    push(client, "pump", faulty[:450])
+    (event,) = client.get("/v1/streams/pump/events").json()["events"]
+    before = client.get("/v1/model").json()["checksum"]
+
+    def fail(*_):
+        raise StoreFullError("there is no room for the state")
+
+    monkeypatch.setattr(client.station.store, "commit", fail)
+    say(client, event["id"], "accept", code=507)
+    monkeypatch.undo()
+    assert client.get("/v1/model").json()["checksum"] == before
+    assert not client.get("/v1/streams/pump/events").json()["events"][0]["accepted"]
+    told = push(client, "pump", faulty[450:], first=450)
+    assert told[0]["index"] > 250
+    assert starts(client) == [250, 500]
 
 
 def test_rows_that_are_no_longer_stored_cannot_be_judged(client, faulty):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -25,10 +26,10 @@ ROWS = 900
 
 
 @contextmanager
-def running(detector, guard=None):
+def running(detector, guard=None, **limits):
     """Run a service on a free port; gives its address and a function that sends rows."""
     store = Store()
-    station = open_station(detector, store, Limits(), Measures())
+    station = open_station(detector, store, Limits(**limits), Measures())
     app = make_app(station, guard)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)
@@ -131,6 +132,28 @@ def test_a_token_is_asked_for(watched_model, browser, tmp_path):
         page.wait_for_selector("#chart .main-svg", state="attached")
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= 390
+
+
+def test_a_body_that_is_slow_or_too_large_or_never_whole(watched_model):
+    head = b"POST /v1/detect HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with running(watched_model, patience=0.3, body=1000) as (address, _):
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        for rest, status in (
+            (b"Content-Length: 100\r\n\r\n{", b"408"),
+            (b"Content-Length: 2000\r\n\r\n" + b" " * 2000, b"413"),
+            (b"Content-Length: 999999999\r\n\r\n", b"413"),
+            (b"Transfer-Encoding: chunked\r\n\r\n7d0\r\n" + b" " * 2000 + b"\r\n0\r\n\r\n", b"413"),
+        ):
+            with socket.create_connection(place, timeout=10) as connection:
+                connection.sendall(head + rest)
+                answer = connection.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 " + status), answer
+            assert b"application/problem+json" in answer
+        with socket.create_connection(place, timeout=10) as connection:
+            connection.sendall(head + b"Content-Length: 100\r\n\r\n{")
+        with socket.create_connection(place, timeout=10) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_the_files_of_the_page(watched_model):
