@@ -24,7 +24,7 @@ CARD = """\
 
 # {title}
 
-A model of [PatchAD](https://pypi.org/project/patchad) for time-series anomaly detection, fitted on normal operation.
+A model of PatchAD for time-series anomaly detection, fitted on normal operation.
 
 ```python
 from patchad.adapters.huggingface import SharedModel
