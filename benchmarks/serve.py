@@ -43,7 +43,7 @@ async def rows(key: str, request: Request):
     return {"verdicts": (await request.json())["rows"][:0]}
 
 import socket
-bound = socket.socket(); bound.bind(("127.0.0.1", 0)); bound.listen()
+bound = socket.socket(proto=socket.IPPROTO_TCP); bound.bind(("127.0.0.1", 0)); bound.listen()
 print(f"listening on http://127.0.0.1:{bound.getsockname()[1]};", file=sys.stderr, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[bound])
 """
