@@ -112,6 +112,6 @@ def test_too_little_ram_is_one_line(monkeypatch, capsys, tmp_path):
     def explode(*_):
         raise MemoryError
 
-    monkeypatch.setattr("patchad.detectors.registry.load", explode)
+    monkeypatch.setattr("patchad.detectors.describing.load", explode)
     assert run(["inspect", str(tmp_path / "m")]) == 2
     assert "not enough RAM" in capsys.readouterr().err

@@ -60,3 +60,10 @@ def test_joined_files_keep_their_states_and_notes():
     assert joined.texts["valve"].codes.tolist() == [0] * 100 + [1] * 100
     assert joined.notes == ("read so",)
     assert len(join_tables([("a", tables[0]), ("b", part(100, 100))])) == 2
+
+
+@pytest.mark.parametrize("missing", [np.nan, np.inf])
+def test_a_table_without_all_its_times_joins_no_other(missing):
+    times = np.array([0.0, missing, 2.0])
+    tables = [("a", Table(np.ones((3, 1)), ("x",), times)), ("b", Table(np.ones((3, 1)), ("x",), np.arange(3.0) + 3))]
+    assert [name for name, _ in join_tables(tables)] == ["a", "b"]

@@ -31,9 +31,9 @@ class Span:
 
     @classmethod
     def of(cls, table: Table) -> Span | None:
-        """Return the span of a table; None where it has no times or less than two rows."""
+        """Return the span of a table; None where times are missing or infinite, or there are less than two rows."""
         index = table.index
-        if index is None or len(index) < 2:
+        if index is None or len(index) < 2 or not np.isfinite(index).all():
             return None
         step = np.median(np.diff(index))
         return cls(index[0], index[-1], step, table.channels, tuple(table.texts), table.zone is not None)

@@ -352,9 +352,10 @@ class PaAno(NeuralDetector):
 
     def _errors(self, windows: Tensor) -> Tensor:
         embedded = functional.normalize(self.net_(windows), dim=-1)
-        cosines = embedded @ torch.from_numpy(self.bank_).to(windows.device).T
-        nearest = cosines.topk(min(self.neighbours, len(self.bank_))).values.mean(-1)
-        return (1 - nearest).clamp_min(0)[:, None, None]
+        bank = torch.from_numpy(self.bank_).to(windows.device)
+        # Of unit vectors, half the squared distance is the cosine distance, without what 1 - cosine rounds away.
+        distances = torch.cdist(embedded, bank, compute_mode="donot_use_mm_for_euclid_dist").square() / 2
+        return distances.topk(min(self.neighbours, len(self.bank_)), largest=False).values.mean(-1)[:, None, None]
 
 
 def _adjoining_loss(net: PatchEncoder, anchor: Tensor, before: Tensor) -> Tensor:
