@@ -13,7 +13,7 @@ import typer
 
 from patchad.cli.console import StoppedError, notify
 from patchad.cli.output import refusal
-from patchad.cli.reading import reading_options
+from patchad.cli.reading import ExcludedPeriods, Settings, reading_options
 from patchad.data.reading import Reading
 
 if TYPE_CHECKING:
@@ -71,14 +71,8 @@ def fit(
     engine: Engine = EngineName.local,
     workers: Workers = None,
     address: Address = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
-    ] = None,
-    exclude_periods: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Leave out known incidents: a csv file with from,to[,channel]."),
-    ] = None,
+    settings: Settings = None,
+    exclude_periods: ExcludedPeriods = None,
 ) -> None:
     """Train a model for every series of a fleet.
 

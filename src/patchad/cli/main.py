@@ -28,7 +28,7 @@ from patchad.cli import scan as scan_cli
 from patchad.cli import serve as serve_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare
 from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
-from patchad.cli.reading import Data, reading_options
+from patchad.cli.reading import Data, ExcludedPeriods, Settings, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import MissingExtraError, PatchADError
 
@@ -112,14 +112,8 @@ def fit(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     reading: Reading,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
-    ] = None,
-    exclude_periods: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Leave out known incidents: a csv file with from,to[,channel]."),
-    ] = None,
+    settings: Settings = None,
+    exclude_periods: ExcludedPeriods = None,
 ) -> None:
     """Train a model on normal operation.
 

@@ -25,7 +25,16 @@ from patchad.fleet.models import Model, Models
 from patchad.fleet.names import file_names
 from patchad.fleet.page import render_fleet
 from patchad.fleet.planning import Fleet, batches, find_series, key_of, shares, size_of
-from patchad.fleet.results import Result, events_json, manifest_csv, pyarrow, read_result, result_of, write_scores
+from patchad.fleet.results import (
+    Outcome,
+    Result,
+    events_json,
+    manifest_csv,
+    pyarrow,
+    read_result,
+    result_of,
+    write_scores,
+)
 from patchad.fleet.runner import Runner
 from patchad.report.page import Chapter, render_page
 from patchad.thresholds.promise import parse_rate
@@ -91,23 +100,7 @@ class Task:
     options: Options
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a fleet."""
-
-    results: tuple[Result, ...]
-    """In the order of the series; then what cannot be read."""
-    resumed: int
-    """Series that were finished before."""
-    notes: tuple[str, ...]
-
-    @property
-    def failed(self) -> list[tuple[str, InputError]]:
-        """Names of series and files without a result, with the reasons."""
-        return [(one.series, InputError(one.error)) for one in self.results if one.error]
-
-
-def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Outcome:
+def detect_fleet(job: Job, runner: Runner, watch: Watch = lambda *_: None) -> Outcome[Result]:
     """Judge every series of a fleet; write scores, events and a manifest.
 
     Series whose results are in the folder already, made from the same data, model and options, are not judged again.

@@ -30,7 +30,7 @@ from patchad.fleet.loading import Source, load
 from patchad.fleet.models import SUFFIX, Model
 from patchad.fleet.names import file_names
 from patchad.fleet.planning import batches, find_series, key_of, shares
-from patchad.fleet.results import Fitted, fit_manifest_csv
+from patchad.fleet.results import Fitted, Outcome, fit_manifest_csv
 from patchad.fleet.runner import Runner
 
 Mode = Literal["each", "global", "tuned"]
@@ -61,20 +61,6 @@ class FitJob:
 
 
 @dataclass(frozen=True, slots=True)
-class FitOutcome:
-    """What became of a fleet."""
-
-    results: tuple[Fitted, ...]
-    resumed: int
-    notes: tuple[str, ...]
-
-    @property
-    def failed(self) -> list[tuple[str, InputError]]:
-        """Names of series and files without a model, with the reasons."""
-        return [(one.series, InputError(one.error)) for one in self.results if one.error]
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """Series that one worker fits, one after the other."""
 
@@ -86,7 +72,7 @@ class Task:
     """The family's, in its own units; None: each series trains its own."""
 
 
-def fit_fleet(job: FitJob, runner: Runner, watch: Watch = lambda *_: None) -> FitOutcome:
+def fit_fleet(job: FitJob, runner: Runner, watch: Watch = lambda *_: None) -> Outcome[Fitted]:
     """Fit a model for every series of a fleet; write `SERIES.safetensors` for each, and a manifest.
 
     Series whose models are in the folder already, made from the same data and settings, are not fitted again.
@@ -110,7 +96,7 @@ def fit_fleet(job: FitJob, runner: Runner, watch: Watch = lambda *_: None) -> Fi
             watch(one, share[one.series])
     results = [done[source.name] for source in fleet.sources]
     results += [Fitted(series=name, error=str(error)) for name, error in fleet.refused]
-    outcome = FitOutcome(tuple(results), resumed, fleet.notes)
+    outcome = Outcome(tuple(results), resumed, fleet.notes)
     if len(outcome.failed) < len(results):
         _finish(job.out, results)
     return outcome

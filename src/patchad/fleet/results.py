@@ -12,14 +12,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from patchad.data.files import write_whole
 from patchad.data.names import plain_cell
 from patchad.data.table import BoolArray, FloatArray
-from patchad.errors import MissingExtraError
+from patchad.errors import InputError, MissingExtraError
 from patchad.results.detection import Detection, time_text
 
 COLUMNS = ("series", "rows", "events", "worst_severity", "seconds", "error")
@@ -72,6 +72,25 @@ class Fitted:
     checksum: str = ""
     """Of the model file."""
     notes: Sequence[str] = ()
+
+
+Each = TypeVar("Each", Result, Fitted)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Each]):
+    """What became of a fleet."""
+
+    results: tuple[Each, ...]
+    """In the order of the series; then what cannot be read."""
+    resumed: int
+    """Series that were finished before."""
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> list[tuple[str, InputError]]:
+        """Names of series and files that nothing was made of, with the reasons."""
+        return [(one.series, InputError(one.error)) for one in self.results if one.error]
 
 
 def result_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -15,6 +15,8 @@ from patchad.data.table import FloatArray
 from patchad.model.distances import DistanceName
 from patchad.model.net import ScaleOutput
 
+SUMMARY_FLOOR = 0.05
+"""Least spread of mean and maximum of the channels: a twentieth of a usual error."""
 GROUPS = 21
 """Groups of neighbouring steps of a window with scales of their own: the net knows less about a window's edges."""
 
@@ -119,3 +121,36 @@ def mean_and_maximum(values: Tensor) -> Tensor:
 def uncalibrated() -> TailScale:
     """Return the scale of a witness that has not seen held-out windows: it changes nothing."""
     return TailScale(np.zeros((1, 1)), np.ones((1, 1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByChannel:
+    """What witnesses have in common that observe the size of an error of each channel."""
+
+    floor: ClassVar[float]
+    """Least spread of an error, in deviations of its channel: a smaller one is rounding, not noise."""
+
+    by_channel: TailScale = field(default_factory=uncalibrated, kw_only=True)
+    """Of the error of each channel, (step, channel)."""
+    summary: TailScale = field(default_factory=uncalibrated, kw_only=True)
+    """Of mean and maximum of the scaled errors over the channels, (step, 2)."""
+
+    def calibrated(self, observed: FloatArray) -> Self:
+        """Learn the scales of each channel, then of their mean and maximum."""
+        by_channel = scale_by_step(observed, lambda usual: np.full_like(usual, self.floor))
+        both = mean_and_maximum(torch.from_numpy(by_channel(observed))).numpy()
+        summary = scale_by_step(both, lambda usual: np.full_like(usual, SUMMARY_FLOOR))
+        return replace(self, by_channel=by_channel, summary=summary)
+
+    def columns(self, observed: Tensor) -> Tensor:
+        """Return the sum of mean and maximum, each scaled: what all channels share, and what one has alone."""
+        both = mean_and_maximum(scaled(observed, self.by_channel))
+        return scaled(both, self.summary).sum(-1, keepdim=True)
+
+    def alone(self, observed: Tensor) -> Tensor:
+        """Return the mean of the scaled errors."""
+        return mean_and_maximum(scaled(observed, self.by_channel))[..., :1]
+
+    def attribution(self, observed: FloatArray) -> FloatArray:
+        """Return how far the error of each channel is over its usual value."""
+        return np.maximum(self.by_channel(observed), 0)

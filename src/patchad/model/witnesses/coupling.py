@@ -8,7 +8,7 @@ say little about are left out, and so are those of few values: that a switch mov
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,10 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from patchad.data.scaling import TailScale
-from patchad.data.table import FloatArray
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import Training, mean_and_maximum, scale_by_step, scaled, uncalibrated
+from patchad.model.witnesses.base import ByChannel, Training
 
 RIDGE = 0.02
 """Added to the variances of all channels, which are 1."""
@@ -33,28 +31,25 @@ CLIP = 20.0
 """Scaled values are clipped here: one wild channel must not drown what all others say."""
 ROWS = 5
 """Rows of a centred mean over the differences: noise goes, and what lasts stays."""
-DIFFERENCE_FLOOR, SUMMARY_FLOOR = 0.1, 0.05
-"""Least spreads of a difference, in deviations of its channel, and of the mean and the maximum."""
+DIFFERENCE_FLOOR = 0.1
+"""Least spread of a difference, in deviations of its channel."""
 MOST_WEIGHT = 0.5
 """Of its column in the score: it sees every fault that is put into one channel, and real ones come in many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Coupling:
+class Coupling(ByChannel):
     """Difference between each channel and what the others predict of it."""
 
     name: ClassVar[str] = "coupling"
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
+    floor: ClassVar[float] = DIFFERENCE_FLOOR
 
     matrix: Tensor
     """(channel, channel): scaled rows times this are the differences, in deviations of each channel."""
     offset: Tensor
     """(channel,), taken from the product."""
-    by_channel: TailScale = field(default_factory=uncalibrated)
-    """Of the size of each difference, (step, channel)."""
-    summary: TailScale = field(default_factory=uncalibrated)
-    """Of mean and maximum of the scaled sizes over the channels, (step, 2)."""
 
     @classmethod
     def fit(cls, training: Training) -> Self | None:
@@ -85,26 +80,6 @@ class Coupling:
         # Repeated at both ends, so that the mean is as long everywhere.
         padded = functional.pad(found.transpose(1, 2), (rows // 2, rows // 2), mode="replicate")
         return functional.avg_pool1d(padded, rows, stride=1).transpose(1, 2)[:, -steps:].abs()
-
-    def calibrated(self, observed: FloatArray) -> Self:
-        """Learn the scales of each channel, then of their mean and maximum."""
-        by_channel = scale_by_step(observed, lambda usual: np.full_like(usual, DIFFERENCE_FLOOR))
-        both = mean_and_maximum(torch.from_numpy(by_channel(observed))).numpy()
-        summary = scale_by_step(both, lambda usual: np.full_like(usual, SUMMARY_FLOOR))
-        return replace(self, by_channel=by_channel, summary=summary)
-
-    def columns(self, observed: Tensor) -> Tensor:
-        """Return the sum of mean and maximum, each scaled."""
-        both = mean_and_maximum(scaled(observed, self.by_channel))
-        return scaled(both, self.summary).sum(-1, keepdim=True)
-
-    def alone(self, observed: Tensor) -> Tensor:
-        """Return the mean of the scaled sizes."""
-        return mean_and_maximum(scaled(observed, self.by_channel))[..., :1]
-
-    def attribution(self, observed: FloatArray) -> FloatArray:
-        """Return how far the difference of each channel is over its usual size."""
-        return np.maximum(self.by_channel(observed), 0)
 
     @property
     def size(self) -> int:
