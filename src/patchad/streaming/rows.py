@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ from patchad.data.series import match_channels
 from patchad.data.table import FloatArray
 from patchad.errors import InputError, listed
 from patchad.streaming.plan import Plan
+
+PLAIN = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?")
+"""Texts of times that need no search for their form."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +120,9 @@ def read_times(times: Any, before: Any, *, seen: bool) -> tuple[NDArray[Any] | N
 
 
 def _as_times(times: Any) -> tuple[NDArray[Any], dt.tzinfo | None]:
+    one = _plain_moment(times[0]) if isinstance(times, list) and len(times) == 1 else None
+    if one is not None:
+        return one
     found = np.asarray(times) if getattr(times, "tz", None) is None else np.empty(0, dtype=object)
     if found.dtype.kind in "mM":
         return found, None
@@ -130,3 +137,17 @@ def _as_times(times: Any) -> tuple[NDArray[Any], dt.tzinfo | None]:
         return np.asarray(moments.to_numpy()), pd.Timestamp(times[0]).tzinfo
     except (ValueError, TypeError) as error:
         raise InputError(f"times cannot be read ({error}); pass datetimes, ISO 8601 texts, or numbers") from None
+
+
+def _plain_moment(time: Any) -> tuple[NDArray[Any], dt.tzinfo | None] | None:
+    """Read one time of the usual form, tens of times as fast as pandas does; None for any other."""
+    try:
+        if isinstance(time, str) and PLAIN.fullmatch(time):
+            time = dt.datetime.fromisoformat(time)
+        elif type(time) is not dt.datetime:
+            return None
+        zone = time.tzinfo
+        plain = time if zone is None else time.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+    return np.array([plain], dtype="datetime64[us]"), zone
