@@ -191,6 +191,12 @@ def test_an_ignored_channel_keeps_its_place_where_there_are_no_names(tmp_path):
         np.testing.assert_array_equal(one.decision_function(odd), expected)
         with pytest.raises(InputError, match="is expecting 3 features"):
             one.decision_function(odd[:, [0, 2]])
+        for rows_of_stream in (odd, odd.tolist(), odd[:, [0, 2]]):
+            live = one.stream()
+            found = [*live.push(odd[0]), *live.push_many(rows_of_stream[1:]), *live.flush()]
+            np.testing.assert_allclose([verdict.score for verdict in found], expected)
+        with pytest.raises(InputError, match="a row has 4 values"):
+            one.stream().push([0.0] * 4)
 
 
 def test_nothing_left_is_an_error(neighbours):

@@ -14,10 +14,10 @@ from tests.conftest import SMALL, waves
 from tests.detectors.golden.make_golden import HERE as GOLDEN
 from tests.detectors.golden.make_golden import series
 
-from patchad import ModelFileError, PatchAD, UnsupportedError, load
+from patchad import ModelFileError, PatchAD, StreamDetector, UnsupportedError, load, make
 from patchad.cli.main import run
 from patchad.detectors import checkpoint
-from patchad.thresholds import Fixed
+from patchad.thresholds import Fixed, Quantile
 
 
 @pytest.fixture
@@ -79,6 +79,18 @@ def test_every_setting_survives(setting, tmp_path):
     np.testing.assert_array_equal(loaded.detect(test).levels, detector.detect(test).levels)
     assert loaded.detect(test).notes == detector.detect(test).notes
     assert list(loaded.feature_names_in_) == names
+
+
+def test_numbers_of_numpy_are_numbers_in_a_file_too(train, tmp_path):
+    known = {"window": np.int64(20), "false_alarms": np.float32(2.0), "min_change": {"channel_0": np.float32(0.5)}}
+    for threshold in (np.int64(3), Quantile(np.float64(0.99))):
+        detector = make("sub_pca", **known, threshold=threshold).fit(train)
+        loaded = load(detector.save(tmp_path / "m.safetensors"))
+        assert loaded.threshold_.level == detector.threshold_.level
+        assert type(loaded.window) is int
+        live = detector.stream()
+        live.push_many(train[:50])
+        assert StreamDetector.restore(loaded, live.snapshot()).outlook().index == 49
 
 
 def test_any_changed_byte_is_refused(model, tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from functools import cache
 
 import numpy as np
@@ -340,6 +341,14 @@ def test_the_threshold_can_change_without_a_fit(train):
     with pytest.raises(InputError):
         detector.set_threshold("quantile:9")
     assert detector.threshold == "quantile:0.9", "a refused threshold changes nothing"
+
+
+@pytest.mark.parametrize("wrong", ["x", None, True, 0.0])
+def test_a_promise_that_is_none_leaves_the_detector_as_it_was(watched_model, wrong):
+    detector = copy.copy(watched_model)
+    with pytest.raises(InputError, match="false_alarms="):
+        detector.set_false_alarms(wrong)
+    assert detector.false_alarms == watched_model.false_alarms
 
 
 def test_the_ratio_uses_all_train_scores(train):

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from patchad.errors import InputError, listed
 
 
@@ -100,6 +102,23 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, numbers.Real)
     return isinstance(value, hint)
+
+
+def plain(value: Any) -> Any:
+    """Return a value with Python's own numbers for NumPy's, also inside lists, tuples and dicts; lists become tuples.
+
+    Examples
+    --------
+    >>> plain({"window": np.int64(30), "patch_sizes": [np.int32(2), 3]})
+    {'window': 30, 'patch_sizes': (2, 3)}
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple):
+        return tuple(plain(item) for item in value)
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
 
 
 def _described(hint: Any) -> str:

@@ -275,6 +275,7 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
 
     def set_false_alarms(self, false_alarms: float) -> Self:
         """Change the promised number of false events per 10,000 normal rows without another fit."""
+        check_types({"false_alarms": false_alarms}, type(self))
         before, self.false_alarms = self.false_alarms, false_alarms
         try:
             return self.set_threshold(self.threshold)

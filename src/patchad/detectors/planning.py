@@ -36,6 +36,7 @@ def plan_of(detector: Detector) -> Plan:
         checksum=fingerprint(detector),
         shape=_shape_of(detector),
         channels=detector.channels_,
+        fit_columns=detector.fit_columns_,
         columns=detector.columns_,
         read=partial(read_table, detector),
         blameless=np.flatnonzero(knowledge_of(detector).ignored),

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from patchad.alarms.feedback import fits_channels
-from patchad.data.parameters import fits
+from patchad.data.parameters import fits, plain
 from patchad.data.series import Series
 from patchad.data.stages import Scored
 from patchad.data.table import Table
@@ -42,9 +42,9 @@ def save_detector(detector: Detector, path: Path) -> Path:
     for name, kind in learned_types(type(detector)).items():
         value = getattr(detector, name)
         state.put(name, np.asarray(value) if kind is np.ndarray else value)
-    parameters = detector.get_params(deep=False)
+    parameters = plain(detector.get_params(deep=False))
     if isinstance(detector.threshold, Threshold):
-        parameters["threshold"] = describe(detector.threshold)
+        parameters["threshold"] = plain(describe(detector.threshold))
     if not isinstance(parameters.get("random_state"), int | None):
         parameters["random_state"] = None  # a generator's state is of no use to a fitted detector
     header = {
@@ -96,7 +96,7 @@ def restore_detector(kind: type[Kind], header: dict[str, Any], arrays: dict[str,
 def fingerprint(detector: Detector) -> str:
     """Return a checksum of a fitted detector: equal for a loaded one, another for any other fit, class or threshold."""
     parameters = {
-        name: repr(tuple(value) if isinstance(value, list) else value)
+        name: repr((type(value).__name__, plain(vars(value))) if isinstance(value, Threshold) else plain(value))
         for name, value in detector.get_params(deep=False).items()
         if name not in ("random_state", "device", "verbose")
     }
@@ -114,7 +114,7 @@ def learned_types(kind: type[Detector]) -> dict[str, Any]:
     for base in reversed(kind.__mro__):
         own = vars(base).get("learned", {})
         if own is None:
-            raise UnsupportedError(f"{kind.__name__} cannot be saved: its state is not made of arrays")
+            raise UnsupportedError(f"{kind.name} ({kind.__name__}) cannot be saved: its state is not made of arrays")
         found |= own
     return found
 

@@ -50,8 +50,8 @@ class StreamDetector:
         Parameters
         ----------
         row
-            Values in the order of the channels, or a mapping by their names; NaN, None or a name left out is a missing
-            value.
+            Values in the order of the channels, or of all columns of the fit where `ignore` left some out, or a
+            mapping by their names; NaN, None or a name left out is a missing value.
         time
             Time of the row; of every row or of none.
         """

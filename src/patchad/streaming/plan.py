@@ -43,6 +43,8 @@ class Plan:
     shape: tuple[object, ...]
     """What two models have to share for a stream of one to go on with the other."""
     channels: tuple[str, ...]
+    fit_columns: tuple[str, ...]
+    """All columns of the fit, for rows without names: the channels, and what `ignore` left out."""
     columns: tuple[str, ...]
     """Columns that the channels come from; empty where channels have no names."""
     read: Callable[[Any], Table]

@@ -41,7 +41,9 @@ def read_rows(rows: Any, plan: Plan) -> Rows:
     if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] == len(channels) and rows.dtype.kind in "fiub":
         return Rows(rows.astype(np.float64))
     table = plan.read(rows)
-    matched = match_channels(table, channels, named=table.channels is not None, detector="this stream")
+    matched = match_channels(
+        table, channels, named=table.channels is not None, columns=plan.fit_columns, detector="this stream"
+    )
     return Rows(matched.values.astype(np.float64), table.index, table.zone)
 
 
@@ -50,7 +52,10 @@ def _are_rows(rows: Sequence[Any]) -> bool:
 
 
 def read_row(row: Any, plan: Plan) -> FloatArray:
-    """Read one row: values in the order of the channels, or a mapping by their names, where one left out is missing."""
+    """Read one row: values in the order of the channels, or of all columns of the fit, or a mapping by names.
+
+    A name left out is missing.
+    """
     channels = plan.channels
     if isinstance(row, Mapping) and any(isinstance(value, str) for value in row.values()):
         row = _with_states(row, plan)
@@ -68,6 +73,8 @@ def read_row(row: Any, plan: Plan) -> FloatArray:
         values = _number(row)
     except ValueError as error:
         raise InputError(f"a row holds something that is not a number ({error}); pass numbers, or None") from None
+    if values.shape == (len(plan.fit_columns),) != (len(channels),):
+        values = values[[plan.fit_columns.index(name) for name in channels]]
     if values.shape != (len(channels),):
         raise InputError(
             f"a row has {values.size} values of shape {values.shape}, {len(channels)} are needed ({listed(channels)}); "
