@@ -60,6 +60,19 @@ def test_rows_are_accepted_listed_and_taken_back(folder, tmp_path, capsys, name,
     assert not load(old).feedback_
 
 
+def test_times_without_a_zone_are_in_that_of_the_data(folder, tmp_path, capsys):
+    zoned = pd.read_csv(folder / "odd.csv", parse_dates=["time"])
+    zoned["time"] = zoned["time"].dt.tz_localize("+02:00").map(pd.Timestamp.isoformat)
+    zoned.to_csv(tmp_path / "zoned.csv", index=False)
+    bounds = ["--from", "2026-01-01T06:40", "--to", "2026-01-01T05:39Z"]
+    assert call(folder, str(tmp_path / "zoned.csv"), *bounds, "-o", str(tmp_path / "new")) == 0
+    told = capsys.readouterr().err
+    assert "2026-01-01T06:40:00+02:00 to 2026-01-01T07:39:00+02:00 (60 rows" in told
+    assert "1 event there before, 0 now" in told
+    assert call(folder, str(tmp_path / "zoned.csv"), "--from", "2027-01-01", "-o", str(tmp_path / "no")) == 2
+    assert "the data has 2026-01-01T00:00:00+02:00 to" in capsys.readouterr().err
+
+
 def test_undo_takes_back_the_newest_acceptance_and_leaves_what_was_confirmed(folder, tmp_path):
     detector = load(folder / "model.safetensors")
     rows = pd.read_csv(folder / "untimed.csv")

@@ -423,6 +423,16 @@ def test_false_alarms_are_promised_in_rows_or_in_time(folder, capsys, tmp_path):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["detect"], ["fleet", "detect"]])
+@pytest.mark.parametrize("option", ["--merge-gap=-1", "--min-duration=0"])
+def test_events_of_an_impossible_shape_are_refused(folder, tmp_path, capsys, command, option):
+    out = tmp_path / "out"
+    given = [str(folder / "model.safetensors"), str(folder / "odd.csv"), option, "-o", str(out)]
+    assert run([*command, *given]) == 2
+    assert option.partition("=")[0] in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_events_are_printed_most_severe_first_with_their_end_and_length(folder, capsys):
     assert run(["detect", str(folder / "model.safetensors"), str(folder / "odd.csv"), "--merge-gap", "0"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()

@@ -75,6 +75,8 @@ def test_everything_that_can_be_said(written, monkeypatch):
         ("[streams]\nkeys = [1.5]", "a list of keys is needed"),
         ("[alarms]\nmerge_gap = true", "a whole number is needed"),
         ("[alarms]\nmerge_gap = -1", "at least 0"),
+        ("[alarms]\nmin_duration = 0", "at least 1"),
+        ("[streams]\nsilence = -1", "a number of steps is needed"),
         ("[retention]\ndays = 0", "a number over 0"),
         ("log_level = 'loud'", "debug, info"),
         ("sinks = ['https://${NOT_SET_ANYWHERE}']", "has no NOT_SET_ANYWHERE"),

@@ -109,5 +109,8 @@ def test_the_command(watched_file, state, tmp_path, capsys):
     assert load(new).channels_ == tuple(WATCHED)
     assert run(["refit", str(watched_file), "--state", str(tmp_path / "none"), "-o", str(new)]) == 2
     assert "there is no state" in capsys.readouterr().err
-    assert run(["refit", str(watched_file), "--state", str(state), "-o", str(state)]) == 2
-    assert "also an input" in capsys.readouterr().err
+    for taken in (state, watched_file):
+        before = taken.read_bytes()
+        assert run(["refit", str(watched_file), "--state", str(state), "-o", str(taken)]) == 2
+        assert "also an input" in capsys.readouterr().err
+        assert taken.read_bytes() == before

@@ -60,6 +60,12 @@ def test_the_first_number_says_whether_times_are_dates():
     assert counted[1].moment == 1767225600.0
 
 
+def test_whole_numbers_of_csv_times_come_out_as_they_came():
+    _, *rows = read(b"time,flow", b"1767225600000000001,1", b"1767225600000000002,1")
+    assert [repr(row.time) for row in rows] == ["1767225600000000001", "1767225600000000002"]
+    assert rows[0].moment < rows[1].moment
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -69,6 +75,8 @@ def test_the_first_number_says_whether_times_are_dates():
         (b'{"time": 1' + b"0" * 400 + b"}", "too large"),
         (b'{"time": NaN}', "finite"),
         (b'{"time": [1]}', "the time is"),
+        (b'{"time": "\\ud800"}', "surrogate"),
+        (b'{"mode": "\\ud800"}', "surrogate"),
         (b'{"key": true}', "the key is"),
         (b'{"key": 1.5}', "the key is"),
         (b"[" * 100_000, "no JSON"),

@@ -57,6 +57,7 @@ def assert_problem(answer, status: int, part: str = "") -> dict:
         (b'{"rows": [{"flow": 1}], "times": [null]}', "ISO 8601"),
         (b'{"rows": [{"flow": 1}], "times": [true]}', "ISO 8601"),
         (b'{"rows": [{"flow": 1}], "times": ["yesterday"]}', ""),
+        (b'{"rows": [{"flow": 1}], "times": ["\\ud800"]}', "surrogate"),
         (b'{"rows": [{"flow": 1}, {"flow": 1}], "times": ["2026-01-01", 5]}', "one kind"),
         (b'{"rows": [{"flow": 1}], "times": [1e999]}', "infinite"),
         (b'{"rows": [{"flow": 1}], "times": [1' + b"0" * 400 + b"]}", "too large"),

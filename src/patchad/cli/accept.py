@@ -11,11 +11,9 @@ from patchad.cli.console import notify
 from patchad.cli.reading import reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError
+from patchad.results.detection import time_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from patchad.data.table import Table
     from patchad.detectors.base import Detector
 
@@ -95,10 +93,10 @@ def _rows(table: Table, since: str | None, until: str | None) -> tuple[int, int]
         start = 0 if since is None else _number(since)
         stop = length if until is None else _number(until)
     else:
-        start = 0 if since is None else int(np.searchsorted(table.index, _time(table.index, since), side="left"))
-        stop = length if until is None else int(np.searchsorted(table.index, _time(table.index, until), side="right"))
+        start = 0 if since is None else int(np.searchsorted(table.index, _time(table, since), side="left"))
+        stop = length if until is None else int(np.searchsorted(table.index, _time(table, until), side="right"))
     if not 0 <= start < stop <= length:
-        span = f"rows 0 to {length}" if table.index is None else f"{table.index[0]} to {table.index[-1]}"
+        span = f"rows 0 to {length}" if table.index is None else f"{_shown(table, 0)} to {_shown(table, -1)}"
         raise InputError(f"there is no row from {since or 'the start'} to {until or 'the end'}; the data has {span}")
     return start, stop
 
@@ -109,15 +107,25 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _time(index: NDArray[np.generic], text: str) -> Any:
-    """Read a time in the type of an index."""
+def _time(table: Table, text: str) -> Any:
+    """Read a time in the type of a table's index; one that names no zone is in that of the table."""
+    import numpy as np
     import pandas as pd
 
+    index = np.asarray(table.index)
     try:
         if index.dtype.kind == "M":
-            return pd.to_datetime(text, utc=True).tz_localize(None).to_datetime64().astype(index.dtype)
+            moment = pd.Timestamp(text)
+            if moment.tz is None:  # of an hour that comes twice, the first
+                moment = moment.tz_localize(table.zone or "UTC", ambiguous=True, nonexistent="shift_forward")
+            return moment.tz_convert("UTC").tz_localize(None).to_datetime64().astype(index.dtype)
         if index.dtype.kind == "m":
             return pd.Timedelta(text).to_timedelta64().astype(index.dtype)
         return float(text)
     except (ValueError, TypeError, OverflowError):
-        raise InputError(f"{text!r} is no time like those of the data, e.g. {index[0]}") from None
+        raise InputError(f"{text!r} is no time like those of the data, e.g. {_shown(table, 0)}") from None
+
+
+def _shown(table: Table, row: int) -> str:
+    """Return the time of a row as it is in the data."""
+    return str(time_text(table.times[row]))

@@ -143,7 +143,7 @@ def refit(
     from patchad.live.records import Records
     from patchad.live.refit import refit as fit_again
 
-    check_outputs({"-o": output}, [state])
+    check_outputs({"-o": output}, [model, state])
     detector = load(model)
     with Records(state) as records:
         made = fit_again(detector, records)

@@ -159,8 +159,8 @@ def detect(
         str | None,
         typer.Option(metavar="RATE", help="Expected false events per 10,000 normal rows, or in a time, as 2/week."),
     ] = None,
-    merge_gap: Annotated[int | None, typer.Option(help="Longest pause inside an event, in rows.")] = None,
-    min_duration: Annotated[int | None, typer.Option(help="Shortest event, in rows.")] = None,
+    merge_gap: Annotated[int | None, typer.Option(min=0, help="Longest pause inside an event, in rows.")] = None,
+    min_duration: Annotated[int | None, typer.Option(min=1, help="Shortest event, in rows.")] = None,
     quiet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="No events in these periods: a csv file with from,to[,channel].")
     ] = None,

@@ -115,7 +115,7 @@ def _place(table: Table, given: slice) -> tuple[str, str]:
     first, last = given.start, given.stop - 1
     if table.index is None:
         return f"row {first}", f"row {last}"
-    return str(time_text(table.index[first])), str(time_text(table.index[last]))
+    return str(time_text(table.times[first])), str(time_text(table.times[last]))
 
 
 def _inside(events: Sequence[Event], rows: BoolArray) -> BoolArray:

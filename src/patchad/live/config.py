@@ -44,8 +44,9 @@ class Alarms:
 
     def __post_init__(self) -> None:
         for name, least in (("merge_gap", 0), ("min_duration", 1)):
-            if (getattr(self, name) or least) < least:
-                raise InputError(f"alarms.{name} is {getattr(self, name)}; it must be at least {least}")
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"alarms.{name} is {value}; it must be at least {least}")
 
     def apply(self, detector: Detector) -> None:
         """Let a detector keep to these settings."""

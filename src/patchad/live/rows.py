@@ -56,7 +56,7 @@ class Columns:
         if value is None or name not in self.channels:
             return None if isinstance(value, str) else value
         if name in self.texts:
-            return value if isinstance(value, str) else str(value)
+            return unicode(str(value))
         if not isinstance(value, int | float):
             raise InputError(f"channel {name!r} is {value!r}, and a number is needed, or null")
         try:
@@ -156,6 +156,8 @@ class RowReader:
         if name in self._columns.texts or (name == "key" and self._is_key_or_time(name)):
             return cell
         try:
+            if self._is_key_or_time(name) and cell.isdecimal():
+                return int(cell)  # as it came: a float is too coarse for nanoseconds
             return float(cell if self._separator == "," else cell.replace(",", "."))
         except ValueError:
             return cell
@@ -210,7 +212,7 @@ class RowReader:
     def _moment(self, time: Any) -> Any:
         """Return a time as a stream takes it: numbers that are dates as dates, texts as they are."""
         if time is None or isinstance(time, str):
-            return time
+            return time if time is None else unicode(time)
         if isinstance(time, bool) or not isinstance(time, int | float):
             raise InputError(f"the time is {time!r}; an ISO 8601 text or a number is needed")
         try:
@@ -225,6 +227,15 @@ class RowReader:
             return float(number[0])
         index, zone, _ = times_of_numbers(number)
         return localized(index, zone)[0] if index.dtype.kind == "M" else float(number[0])
+
+
+def unicode(text: str) -> str:
+    """Return a text that can be written as UTF-8; half of a surrogate pair, which JSON can hold, is refused."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{text!r} has half of a surrogate pair, which is no character; send Unicode") from None
+    return text
 
 
 class HeaderError(InputError):

@@ -44,6 +44,10 @@ class Settings:
     silence: float = SILENCE
     """Steps between rows after which a stream is silent, which is an event; 0: never."""
 
+    def __post_init__(self) -> None:
+        if not self.silence >= 0:
+            raise InputError(f"silence is {self.silence}; a number of steps is needed, 0 for never")
+
 
 @dataclass(slots=True)
 class Counts:

@@ -18,7 +18,7 @@ from patchad.data.inputs import read_table
 from patchad.data.table import Table, to_table
 from patchad.data.times import localized
 from patchad.errors import InputError, listed, reason_of
-from patchad.live.rows import Columns, Row
+from patchad.live.rows import Columns, Row, unicode
 from patchad.serve.problems import Problem
 from patchad.serve.settings import Limits
 
@@ -139,7 +139,7 @@ def _moments(times: Sequence[Any], newest: Any) -> Sequence[Any]:
         if isinstance(time, bool) or not isinstance(time, str | int | float):
             raise InputError(f"time {number} is {_shown(time)}; an ISO 8601 text or a number is needed for every row")
     if all(isinstance(time, str) for time in times):
-        return times
+        return [unicode(time) for time in times]
     if any(isinstance(time, str) for time in times):
         raise InputError("some times are texts and others numbers; send one kind")
     try:
