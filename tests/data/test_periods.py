@@ -46,6 +46,8 @@ def test_rows_may_come_in_parts():
         ((5, 2), None, "ends before it begins"),
         (("2024-05-01", None), None, "'2024-05-01' is no row number, and the data has no times"),
         ((2.5, None), None, "'2.5' is no row number"),
+        (("1e400", None), None, "'1e400' is no row number"),
+        (("31.12.9999", None), MINUTES, "'31.12.9999' cannot be read as a time"),
         (("1500", "1600"), MINUTES, "'1500' is a plain number, and the data has times"),
         (("noon", None), MINUTES, "'noon' cannot be read as a time; write it as 2024-01-31T12:00:00"),
         (("NaT", None), MINUTES, "'NaT' cannot be read as a time"),

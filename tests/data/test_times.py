@@ -178,6 +178,7 @@ def test_a_format_decides():
         ([1.5, 2.5], "%Y", "holds fractions, which fit no time format"),
         ([np.inf, 2.0], "%Y", "holds fractions, which fit no time format"),
         (["on", "off"], "%Y", "has 'on' in row 0"),
+        (["2024", "2025"], "%Y%Y", "which is not of the time format '%Y%Y'"),
     ],
 )
 def test_what_does_not_fit_the_format_is_refused(times, time_format, message):

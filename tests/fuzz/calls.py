@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.fuzz.call import CHANNELS, QUICK, Call, set_options
+from tests.fuzz.commands import COMMANDS
 from tests.fuzz.models import hostile_model
 from tests.fuzz.tables import CELLS, HEADERS, hostile_table
 
-CHANNELS = ("a", "b", "c")
-QUICK = ("window=12", "max_steps=1", "d_model=2", "layers=1", "patch_sizes=2,3", "memory=200", "verbose=False")
 NUMBERS = (
     "0",
     "1",
@@ -70,23 +69,10 @@ VALUES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Arguments of `patchad`, and what was made for it."""
-
-    kind: str
-    arguments: list[str]
-    what: str
-    outputs: tuple[Path, ...] = ()
-    inputs: tuple[Path, ...] = field(default=())
-
-
 def hostile_call(rng: random.Random, folder: Path, model: Path) -> Call:
     """Make a call and its files in an empty folder."""
-    kind = rng.choices(["table", "model", "options", "fit", "several", "evaluate", "words"], [45, 20, 12, 12, 6, 4, 1])[
-        0
-    ]
-    return KINDS[kind](rng, folder, model)
+    kind = rng.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
+    return KINDS[kind][1](rng, folder, model)
 
 
 def _outputs(rng: random.Random, folder: Path) -> tuple[list[str], tuple[Path, ...]]:
@@ -136,7 +122,7 @@ def _fit(rng: random.Random, folder: Path, model: Path) -> Call:
     settings = list(QUICK)
     if not what:
         settings += [f"{rng.choice(SETTINGS)}={rng.choice(VALUES)}" for _ in range(rng.choice([1, 1, 2]))]
-    call = ["fit", str(data), "-o", str(out), *(text for one in settings for text in ("--set", one))]
+    call = ["fit", str(data), "-o", str(out), *set_options(settings)]
     return Call("fit", call, what or str(settings[len(QUICK) :]), (out,), (data,))
 
 
@@ -176,16 +162,23 @@ def _words(rng: random.Random, folder: Path, model: Path) -> Call:
         "--",
         "bench",
         "data",
+        "scan",
+        "watch",
+        "accept",
+        "fleet",
+        "refit",
     ]
     return Call("words", rng.choices(words, k=rng.randrange(5)), "words")
 
 
-KINDS: dict[str, Callable[[random.Random, Path, Path], Call]] = {
-    "table": _table,
-    "model": _model,
-    "options": _options,
-    "fit": _fit,
-    "several": _several,
-    "evaluate": _evaluate,
-    "words": _words,
+KINDS: dict[str, tuple[int, Callable[[random.Random, Path, Path], Call]]] = {
+    "table": (45, _table),
+    "model": (20, _model),
+    "options": (12, _options),
+    "fit": (12, _fit),
+    "several": (6, _several),
+    "evaluate": (4, _evaluate),
+    "words": (1, _words),
+    **COMMANDS,
 }
+"""Kinds of calls, each with its weight: slow ones are rare."""

@@ -11,6 +11,7 @@ from patchad.cli.main import run
 from patchad.data.inputs import read_table
 from patchad.data.table import to_table
 from patchad.detectors import checkpoint
+from patchad.thresholds.registry import make_threshold
 
 
 def test_an_infinite_time_is_no_time(fitted, train):
@@ -40,3 +41,23 @@ def test_a_model_without_the_witness_that_events_need_is_refused(fitted, tmp_pat
     checkpoint.write(tmp_path / "m", header, arrays)
     with pytest.raises(ModelFileError):
         load(tmp_path / "m")
+
+
+def test_a_model_whose_score_has_an_absurd_power_is_refused(fitted, tmp_path):
+    header, arrays = checkpoint.read(fitted.save(tmp_path / "m"))
+    header["learned"]["rule_.emphasis"] = -(10**18)
+    checkpoint.write(tmp_path / "m", header, arrays)
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("level", [np.inf, "1e400", "nan", 10**400])
+def test_a_level_that_no_score_can_pass_is_no_threshold(level):
+    with pytest.raises(InputError, match="finite"):
+        make_threshold(level)
+
+
+def test_records_in_several_dimensions_are_no_table(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((2, 3), dtype=[("a", "f8"), ("b", "f8")]))
+    with pytest.raises(InputError, match="one record for each row"):
+        read_table(tmp_path / "a.npy")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from patchad import InputError
 from patchad.data.inputs import read_table
 from tests.fuzz import engine
-from tests.fuzz.calls import CHANNELS
+from tests.fuzz.call import CHANNELS
 from tests.fuzz.tables import CELLS, HEADERS
 
 

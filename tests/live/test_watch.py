@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -199,6 +200,33 @@ def test_a_state_belongs_to_its_model(watched_model, fitted, feed, tmp_path, wat
     run(watched_model, feed(watched_csv), tmp_path / "out", tmp_path / "state")
     with pytest.raises(InputError, match="another model: its rows have 'flow'"):
         run(fitted, feed(watched_csv), tmp_path / "out", tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE streams SET key = 'x'",
+        "UPDATE streams SET snapshot = 'null'",
+        "UPDATE streams SET waiting = '[1]'",
+        "UPDATE streams SET waiting = '[]'",
+        "UPDATE streams SET extra = '[]'",
+        "UPDATE sources SET position = '{}'",
+        f"UPDATE sources SET position = '{'[' * 3000}'",
+        "UPDATE sinks SET mark = ''",
+        "UPDATE history SET data = x'00'; UPDATE meta SET value = 'x' WHERE name IN ('model', 'shape')",
+    ],
+)
+def test_a_damaged_state_is_named(watched_model, feed, tmp_path, watched_csv, damage):
+    header, *rows = watched_csv.splitlines(keepends=True)
+    source = feed(header + "".join(rows[:40]))
+    stops = iter([False, False])
+    followed = source.removesuffix("?follow=0")
+    run(watched_model, followed, tmp_path / "out", tmp_path / "state", lambda: next(stops, True))
+    database = sqlite3.connect(tmp_path / "state")
+    database.executescript(damage)
+    database.close()
+    with pytest.raises(InputError, match=r"the state .*is damaged"):
+        run(watched_model, source, tmp_path / "out", tmp_path / "state")
 
 
 def test_a_new_sink_gets_what_was_not_written(watched_model, feed, tmp_path, watched_csv, watched_batch, monkeypatch):

@@ -86,44 +86,15 @@ def _undo(detector: Detector, table: Table | None, start: int, stop: int | None)
 
 def _rows(table: Table, since: str | None, until: str | None) -> tuple[int, int]:
     """Find the rows from one time to another, or from one row number to another."""
-    import numpy as np
+    from patchad.data.periods import Period, mark_periods
 
     length = len(table.values)
-    if table.index is None:
-        start = 0 if since is None else _number(since)
-        stop = length if until is None else _number(until)
-    else:
-        start = 0 if since is None else int(np.searchsorted(table.index, _time(table, since), side="left"))
-        stop = length if until is None else int(np.searchsorted(table.index, _time(table, until), side="right"))
-    if not 0 <= start < stop <= length:
+    period = Period(since, until, origin="--from, --to")
+    (rows,) = mark_periods([period], ("",), table.index, range(length), zone=table.zone)[:, 0].nonzero()
+    if not len(rows):
         span = f"rows 0 to {length}" if table.index is None else f"{_shown(table, 0)} to {_shown(table, -1)}"
         raise InputError(f"there is no row from {since or 'the start'} to {until or 'the end'}; the data has {span}")
-    return start, stop
-
-
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise InputError(f"{text!r} is no row number, and the data has no times; give a whole number, or name --time")
-    return int(text)
-
-
-def _time(table: Table, text: str) -> Any:
-    """Read a time in the type of a table's index; one that names no zone is in that of the table."""
-    import numpy as np
-    import pandas as pd
-
-    index = np.asarray(table.index)
-    try:
-        if index.dtype.kind == "M":
-            moment = pd.Timestamp(text)
-            if moment.tz is None:  # of an hour that comes twice, the first
-                moment = moment.tz_localize(table.zone or "UTC", ambiguous=True, nonexistent="shift_forward")
-            return moment.tz_convert("UTC").tz_localize(None).to_datetime64().astype(index.dtype)
-        if index.dtype.kind == "m":
-            return pd.Timedelta(text).to_timedelta64().astype(index.dtype)
-        return float(text)
-    except (ValueError, TypeError, OverflowError):
-        raise InputError(f"{text!r} is no time like those of the data, e.g. {_shown(table, 0)}") from None
+    return int(rows[0]), int(rows[-1]) + 1
 
 
 def _shown(table: Table, row: int) -> str:

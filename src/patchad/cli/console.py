@@ -45,8 +45,11 @@ def stoppable(written: str) -> Iterator[None]:
         raise StoppedError(f"stopped; {written}") from None
 
 
-class _Notes(logging.Formatter):
+class Notes(logging.Formatter):
+    """What the log says, as notes."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """Return a line without characters that a terminal obeys."""
         return f"note: {visible(record.getMessage())}"
 
 
@@ -92,5 +95,5 @@ def prepare() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name
     sys.stdout, sys.stderr = (cast("TextIO", _Stream(stream)) for stream in (sys.stdout, sys.stderr))
     notes = logging.StreamHandler(sys.stderr)
-    notes.setFormatter(_Notes())
+    notes.setFormatter(Notes())
     logging.basicConfig(level=logging.WARNING, handlers=[notes])

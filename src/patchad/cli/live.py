@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from patchad.cli.console import notify
+from patchad.data.names import visible
 
 
 class LogLevel(StrEnum):
@@ -117,7 +118,7 @@ def watch(
         wells = []
         for well, line in try_out(settings):
             wells.append(well)
-            print(line)
+            print(visible(line))
         raise typer.Exit(0 if all(wells) else 2)
     stop = Stop(reloads=True)
     with stop.listening():

@@ -70,7 +70,7 @@ def _first_misfit(texts: Any, time_format: str) -> int:
 
     try:
         found = pd.to_datetime(texts, format=time_format, utc=True, errors="coerce")
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, re.error):
         return 0  # the format itself is wrong, so that no row fits
     return int(np.argmax(found.isna().to_numpy() & texts.notna().to_numpy()))
 
@@ -104,7 +104,7 @@ def _parsed(values: Any, time_format: str | None, *, utc: bool) -> Any:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             found = pd.DatetimeIndex(pd.to_datetime(values, utc=utc, **settings))
-    except (ValueError, TypeError, OverflowError, KeyError):
+    except (ValueError, TypeError, OverflowError, KeyError, re.error):
         return None
     if any("Could not infer format" in str(warning.message) for warning in said):
         return None  # pandas read each word by itself, and takes "may" for a month

@@ -184,7 +184,7 @@ def _bound(bound: Any, period: Period, index: NDArray[np.generic] | None, zone: 
         return None
     number = _number(bound)
     if index is None:
-        if number is None or number != int(number):
+        if number is None or not number.is_integer():
             raise InputError(f"{period}: {str(bound)!r} is no row number, and the data has no times; give row numbers")
         return int(number)
     if index.dtype.kind not in "mM":
@@ -206,13 +206,13 @@ def _time(bound: Any, zone: dt.tzinfo | None) -> np.datetime64:
 
     try:
         moment = pd.Timestamp(bound)
-    except (ValueError, TypeError, OverflowError):
+        if pd.isna(moment):
+            return np.datetime64("NaT", "ns")
+        if moment.tz is None:  # of an hour that comes twice, the first
+            moment = moment.tz_localize(zone or "UTC", ambiguous=True, nonexistent="shift_forward")
+        return np.datetime64(moment.tz_convert("UTC").value, "ns")
+    except (ValueError, TypeError, OverflowError):  # also one that nanoseconds cannot count
         return np.datetime64("NaT", "ns")
-    if pd.isna(moment):
-        return np.datetime64("NaT", "ns")
-    if moment.tz is None:  # of an hour that comes twice, the first
-        moment = moment.tz_localize(zone or "UTC", ambiguous=True, nonexistent="shift_forward")
-    return np.datetime64(moment.tz_convert("UTC").value, "ns")
 
 
 def _duration(bound: Any) -> np.timedelta64:

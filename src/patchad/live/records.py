@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,15 +114,18 @@ class Records:
     def keys(self) -> list[Any]:
         """Return the keys of the streams that have any history, or a state."""
         found = self._run("SELECT key FROM streams UNION SELECT DISTINCT key FROM history ORDER BY 1")
-        return [json.loads(key) for (key,) in found]
+        return [self._parsed(key) for (key,) in found]
 
     def streams(self) -> Iterator[StoredStream]:
         """Return the streams as they were stored last."""
         for key, snapshot, waiting, newest, extra in self._run(
             "SELECT key, snapshot, waiting, newest, extra FROM streams"
         ):
-            parts = (json.loads(text) for text in (waiting, newest, extra))
-            yield StoredStream(json.loads(key), snapshot, *parts)
+            parts = (self._parsed(text, kind) for text, kind in ((waiting, list), (newest, object), (extra, dict)))
+            stream = StoredStream(self._parsed(key), snapshot, *parts)
+            if not isinstance(snapshot, bytes) or not all(isinstance(w, list) and len(w) == 2 for w in stream.waiting):
+                raise self._damage(f"stream {stream.key!r} is not what was stored")
+            yield stream
 
     def events(self, key: Any = ..., since: Any = None, until: Any = None) -> list[dict[str, Any]]:
         """Return events, each as its newest line has it, in the order of their times.
@@ -139,16 +143,16 @@ class Records:
             *_span(since, until),
             *values,
         )
-        return [json.loads(fields) for (fields,) in found]
+        return [self._parsed(fields, dict) for (fields,) in found]
 
     def living(self) -> list[dict[str, Any]]:
         """Return the events that may change still."""
         found = self._run("SELECT fields FROM events WHERE state IN (?, ?) ORDER BY rowid", *LIVING)
-        return [json.loads(fields) for (fields,) in found]
+        return [self._parsed(fields, dict) for (fields,) in found]
 
     def event(self, name: str) -> list[dict[str, Any]]:
         """Return the events with this `id`: two streams that began alike may have one of the same."""
-        return [json.loads(fields) for (fields,) in self._run("SELECT fields FROM events WHERE id = ?", name)]
+        return [self._parsed(fields, dict) for (fields,) in self._run("SELECT fields FROM events WHERE id = ?", name)]
 
     def rows(self, key: Any, since: Any = None, until: Any = None, *, last: int | None = None) -> Rows:
         """Return the rows of a stream that are kept, as they came.
@@ -175,7 +179,7 @@ class Records:
             f"SELECT key, event, kind, author, text, at FROM remarks{chosen} ORDER BY number",  # noqa: S608
             *values,
         )
-        return [Remark(json.loads(key), *rest) for key, *rest in found]
+        return [Remark(self._parsed(key), *rest) for key, *rest in found]
 
     def first_at(self, key: Any) -> float | None:
         """Return the time of the oldest row of a stream that is kept, on the axis of times."""
@@ -202,12 +206,32 @@ class Records:
         )
         count = 0
         for (data,) in self._each(statement, json.dumps(key), kind, begin, end):
-            found.append(Rows.unpacked(data).between(begin, end))
+            found.append(self._unpacked(data).between(begin, end))
             count += len(found[-1])
             if last is not None and count >= last:
                 break
         whole = Rows.joined(found[::-1])
         return whole if last is None else whole.tail(last)
+
+    def _parsed(self, text: Any, kind: type = object) -> Any:
+        """Read what was stored as JSON, and of which kind."""
+        try:
+            found = json.loads(text)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self._damage(error) from None
+        if not isinstance(found, kind):
+            raise self._damage(f"{text[:40]!r} stands where a {kind.__name__} was stored")
+        return found
+
+    def _unpacked(self, data: Any) -> Rows:
+        try:
+            return Rows.unpacked(data)
+        except (zlib.error, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise self._damage(error) from None
+
+    def _damage(self, reason: object) -> InputError:
+        told = reason_of(reason) if isinstance(reason, BaseException) else reason
+        return InputError(f"the state {str(self.path)!r} is damaged ({told}); use a copy of it, or name another file")
 
     def _connect(self, path: str) -> None:
         self._mutex = threading.RLock()

@@ -117,12 +117,14 @@ class Store(Records):
     def position(self, source: str) -> Any:
         """Return the position of a source; None where it was never read."""
         found = self._run("SELECT position FROM sources WHERE name = ?", source)
-        return json.loads(found[0][0]) if found else None
+        return self._parsed(found[0][0]) if found else None
 
     def mark(self, sink: str) -> int | None:
         """Return the mark of a sink; None where it was never written to."""
         found = self._run("SELECT mark FROM sinks WHERE name = ?", sink)
-        return int(found[0][0]) if found else None
+        if found and not isinstance(found[0][0], int):
+            raise self._damage(f"the mark of {sink!r} is no whole number")
+        return found[0][0] if found else None
 
     def register(self, sinks: Mapping[str, tuple[int, Sequence[LineKind]]]) -> None:
         """Name the sinks of this run, with their marks and the kinds of lines that they want.

@@ -328,6 +328,11 @@ class LiveStreams:
     def _tell_verdicts(self, key: Key, verdicts: Sequence[Verdict], batch: Batch) -> None:
         waiting, offset = self._streams[key].waiting, self._streams[key].offset
         batch.touched[key] = None
+        if len(waiting) < len(verdicts):
+            raise InputError(
+                f"the state is damaged: of stream {key!r} {len(waiting)} rows wait, and {len(verdicts)} have a verdict "
+                "now; use a copy of the state, or name another file"
+            )
         for verdict in (replace(one, index=one.index + offset) for one in verdicts) if offset else verdicts:
             time, at = waiting.popleft()
             said = {"score": verdict.score, "level": verdict.level, "alarm": float(verdict.alarm)}

@@ -138,12 +138,24 @@ class Watch:
         columns = self._streams.columns
         owner = self._store.id if self._store.durable else None
         for source in self._sources:
-            position = self._store.position(source.name)
-            source.open(None if position is None else position["source"])
+            position, reader = self._place(source)
+            source.open(position)
             self._opened.append(source)
-            self._readers[source.name] = source.reader(columns, None if position is None else position["reader"])
+            self._readers[source.name] = source.reader(columns, reader)
             source.connect(owner)
         self._outlet.open()
+
+    def _place(self, source: Source) -> tuple[Any, Any]:
+        """Return where a source and its reader were; None and None where it was never read."""
+        found = self._store.position(source.name)
+        if found is None:
+            return None, None
+        if not isinstance(found, dict) or not {"source", "reader"} <= set(found):
+            raise InputError(
+                f"the state {str(self._store.path)!r} is damaged (it does not say where {source.name} was); use a copy "
+                "of it, or name another file"
+            )
+        return found["source"], found["reader"]
 
     def _take(self, source: Source, lines: Iterable[bytes]) -> None:
         """Judge the rows of these lines, store what came of them, and write it."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from patchad.data.scaling import TailScale
 from patchad.data.stages import Immediate, Scored
 from patchad.data.table import BoolArray, FloatArray
+from patchad.errors import InputError
 from patchad.model.relations import Relations
 from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
@@ -63,6 +64,10 @@ class ScoreRule:
     """Of the columns of the least strange window, (column,), where windows are averaged."""
     weights: FloatArray = field(default_factory=lambda: np.ones(1))
     """Of the scaled columns, (column,)."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.emphasis < np.inf:
+            raise InputError(f"the emphasis of a score is {self.emphasis}; a positive, finite number is needed")
 
     def with_scale(self, folded: Scored) -> Self:
         """Learn the scale of each column from folded held-out rows, `(time, column)`."""

@@ -51,12 +51,12 @@ def make_threshold(threshold: str | float | Threshold, **settings: Any) -> Thres
     if isinstance(threshold, Threshold):
         return copy.deepcopy(threshold)
     if isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool):
-        return Fixed(float(threshold))
+        return Fixed(_number(threshold))
     name, _, argument = str(threshold).partition(":")
     kind = NAMED.get(name)
     try:
         if kind is None:
-            return Fixed(float(str(threshold)))
+            return Fixed(_number(str(threshold)))
         needed = _arguments(kind)
         if bool(needed) != bool(argument):
             raise InputError(f"threshold {threshold!r} needs {'a number, as in ' + name + ':3' if needed else 'none'}")
@@ -105,10 +105,13 @@ def _arguments(kind: type[Threshold]) -> list[str]:
     return [one.name for one in fields(kind) if one.default is MISSING]  # type: ignore[arg-type]
 
 
-def _number(argument: str) -> float:
-    number = float(argument)
+def _number(argument: Any) -> float:
+    try:
+        number = float(argument)
+    except OverflowError:
+        number = np.inf
     if not np.isfinite(number):
-        raise InputError(f"threshold argument {argument!r} is no number to compare with; give a finite one")
+        raise InputError(f"threshold {argument!r} is no number to compare with; give a finite one")
     return number
 
 

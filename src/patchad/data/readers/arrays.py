@@ -80,6 +80,8 @@ def _read_array(file: IO[bytes], size: int) -> Any:
     array = np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")
     if dtype.names is None:
         return array
+    if array.ndim != 1:
+        raise InputError(f"an array of records has shape {shape}; one record for each row is needed, as (rows,)")
     import pandas as pd
 
     return pd.DataFrame({name: array[name] for name in dtype.names})
