@@ -329,7 +329,8 @@ class PatchAD(NeuralDetector):
             window=self.window_,
             distance=self.distance,
             orientation=self._orientation(),
-            memory=self.memory if self.score == "fused" else 0,
+            # Rows that a memory stored do not tell how far from it normal rows lie: without held-out ones it has none.
+            memory=self.memory if self.score == "fused" and held_out else 0,
             seed=self._seed(),
             coupling=self.score == "fused" and self.origin_ is not None,
         )

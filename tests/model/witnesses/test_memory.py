@@ -165,3 +165,21 @@ def test_the_newest_steps_are_observed():
     torch.testing.assert_close(memory.columns(observed), observed.double())
     torch.testing.assert_close(memory.alone(observed), observed.double().mean(-1, keepdim=True))
     assert memory.attribution(observed.numpy()) is None
+
+
+def test_rounding_is_nothing_outside_components_that_span_everything():
+    rows = waves(400, channels=1)
+    memory = remember(rows, window=15)
+    (whole,) = [part for part in memory.subspaces if part.apart and part.length == 5]
+    assert whole.components.shape == (5, 5)
+    assert not whole(torch.from_numpy(waves(30, seed=1, channels=1) + 3.0)[None]).any()
+
+
+def test_a_train_without_held_out_rows_has_no_memory_that_finds_all_others_strange():
+    found = small(max_steps=5).fit(waves(40))
+    assert "memory" not in [witness.name for witness in found.rule_.witnesses]
+    rows = waves(300, seed=1)
+    rows[200:220, 1] += 3
+    alarms = found.predict(rows)
+    assert alarms[200:220].any()
+    assert alarms.mean() < 0.3

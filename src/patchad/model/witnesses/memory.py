@@ -34,6 +34,8 @@ MAX_COMPONENTS = 16
 MAX_REFERENCES = 2_000
 SHARE_OF_WINDOW = 3
 """A short subsequence is this fraction of a window."""
+ROUNDING = 1e-10
+"""Share of a subsequence's square that rounding may leave outside components which span everything: taken for none."""
 OVERLAP = 4
 """Subsequences start this fraction of their length apart."""
 
@@ -113,6 +115,7 @@ class Subspace:
         flat = _flat(subsequences, grain=self.grain, centred=self.centred) - self.mean
         coordinates = flat @ self.components
         outside = (flat - coordinates @ self.components.T).square().sum(1)
+        outside = outside * (outside > ROUNDING * flat.square().sum(1))
         squares = [outside] if self.apart or not len(self.references) else []
         if len(self.references):
             nearest = (coordinates @ self.references.T - self.references.square().sum(1) / 2).argmax(1)
