@@ -82,7 +82,7 @@ def assert_equal(one: object, other: object) -> None:
 scales = st.integers(0, 3).map(lambda n: TailScale(np.arange(float(n)), np.ones(n)))
 inners = st.builds(Inner, st.integers(0, 3).map(lambda n: np.zeros((n, 2), np.int64)), st.none() | scales)
 witnesses = st.builds(Discrepancy, st.sampled_from(["kl", "l2"]), st.sampled_from([1, -1]), scales, scales) | st.builds(
-    Residual, scales, scales
+    Residual, by_channel=scales, summary=scales
 )
 outers = st.builds(
     Outer,
