@@ -87,6 +87,16 @@ def test_kill_and_stop_lose_nothing(watched_file, watched_csv, watched_batch, tm
     assert "refused" not in capsys.readouterr().err
 
 
+def test_an_input_without_any_row_that_can_be_used_is_exit_2(watched_file, tmp_path, capsys):
+    rows = tmp_path / "rows.jsonl"
+    for text, code in (('{"other": 1}\n{"other": 2}\n', 2), ("", 0)):
+        rows.write_text(text)
+        assert run(["watch", str(watched_file), "--from", f"file:{rows}?follow=0"]) == code
+        printed = capsys.readouterr()
+        assert ("error: none of the 2 rows can be used" in printed.err) == (code == 2)
+        assert printed.out == ""
+
+
 def test_rows_from_stdin_to_stdout(watched_file, watched_csv, watched_batch, tmp_path, monkeypatch, capsys):
     (tmp_path / "rows.csv").write_text(watched_csv + "1,2\n")
     with (tmp_path / "rows.csv").open() as file:

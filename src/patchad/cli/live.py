@@ -16,6 +16,7 @@ import typer
 
 from patchad.cli.console import notify
 from patchad.data.names import visible
+from patchad.errors import InputError
 
 
 class LogLevel(StrEnum):
@@ -127,7 +128,10 @@ def watch(
             session.run(stop, stop.reloading)
         except BrokenPipeError:
             getattr(sys.stdout, "mute", lambda: None)()
-    _summarize(session.counts, settings.state)
+    counts = session.counts
+    _summarize(counts, settings.state)
+    if counts.refused and not counts.rows and not counts.redelivered and not stop():
+        raise InputError(f"none of the {counts.refused:,} rows can be used; the notes before this say why")
 
 
 def refit(
