@@ -11,7 +11,6 @@ from patchad.cli.console import notify
 from patchad.cli.reading import reading_options
 from patchad.data.reading import Reading
 from patchad.errors import InputError
-from patchad.results.detection import time_text
 
 if TYPE_CHECKING:
     from patchad.data.table import Table
@@ -99,4 +98,6 @@ def _rows(table: Table, since: str | None, until: str | None) -> tuple[int, int]
 
 def _shown(table: Table, row: int) -> str:
     """Return the time of a row as it is in the data."""
+    from patchad.results.detection import time_text
+
     return str(time_text(table.times[row]))

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from patchad.errors import InputError, listed
 
 
@@ -109,9 +107,12 @@ def plain(value: Any) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> plain({"window": np.int64(30), "patch_sizes": [np.int32(2), 3]})
     {'window': 30, 'patch_sizes': (2, 3)}
     """
+    import numpy as np  # not above: help and version need no numbers
+
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):
