@@ -61,3 +61,11 @@ def test_records_in_several_dimensions_are_no_table(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((2, 3), dtype=[("a", "f8"), ("b", "f8")]))
     with pytest.raises(InputError, match="one record for each row"):
         read_table(tmp_path / "a.npy")
+
+
+def test_a_model_file_that_does_not_count_its_parameters_is_refused(fitted, tmp_path):
+    header, arrays = checkpoint.read(fitted.save(tmp_path / "m"))
+    del header["n_parameters"]
+    checkpoint.write(tmp_path / "m", header, arrays)
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m")

@@ -32,6 +32,7 @@ HEADER = {
     "named": bool,
     "notes": tuple[str, ...],
     "held_out": tuple[tuple[int, ...], ...],
+    "n_parameters": int | None,
 }
 """Types of what every model file has in its header."""
 
