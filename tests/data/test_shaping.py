@@ -197,6 +197,11 @@ def test_several_values_of_one_time_in_a_long_file():
     np.testing.assert_array_equal(grid.values, [[12, 22, np.nan], [13, np.nan, 33]])
 
 
+def test_a_few_rows_make_no_grid_of_millions():
+    with pytest.raises(InputError, match="gives 40,000,001 rows from 2; use a longer interval"):
+        shape(pd.DataFrame({"time": [0.0, 4e4], "a": [1.0, 2.0]}), Reading(time="time", every=Grid.parse("0.001")))
+
+
 def test_a_long_file_that_would_not_fit_is_brought_to_a_grid(monkeypatch):
     monkeypatch.setattr(long, "MOST_CELLS", 6)
     monkeypatch.setattr(ordering, "MOST_CELLS", 6)

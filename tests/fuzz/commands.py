@@ -22,6 +22,7 @@ READING = {
         "1min:x",
         "1M",
         "1e-9s",
+        "0.5ms",
         "999999d",
     ),
     "--long": ("time,name,value", "time,a,b", "time, a ,b", "time,a", "a,time,b", "time,time,a", ",,", "time,a,b,c"),

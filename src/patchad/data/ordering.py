@@ -18,6 +18,8 @@ Stand = Literal["first", "last", "mean", "max"]
 
 MOST_CELLS = 10**8
 """Values that a grid or a pivoted table may have."""
+MOST_GROWTH, GROWN_CELLS = 100, 10**7
+"""Rows of a grid for each row of the data, where it has more values than this: more of them are a mistake."""
 
 
 def sorted_by_time(table: Table) -> Table:
@@ -98,7 +100,8 @@ def slots_of(index: NDArray[np.generic], grid: Grid, *, channels: int) -> tuple[
         ends = np.ceil(index.astype(np.float64) / grid.interval - 1e-9)
     first, last = ends.min(), ends.max()
     rows = int(last) - int(first) + 1
-    if rows * channels > max(MOST_CELLS, len(index) * channels):
+    grown = rows > MOST_GROWTH * len(index) and rows * channels > GROWN_CELLS
+    if grown or rows * channels > max(MOST_CELLS, len(index) * channels):
         raise InputError(
             f"--every {grid.interval:g}{grid.unit} gives {rows:,} rows from {len(index):,}; use a longer interval, "
             "or look for a wrong time"
