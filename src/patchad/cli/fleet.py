@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from patchad.cli.console import StoppedError, notify
+from patchad.cli.options import ExcludedPeriods, FailOnEvent, MergeGap, MinDuration, Quiet, Rate, Settings
 from patchad.cli.output import refusal
-from patchad.cli.reading import ExcludedPeriods, Settings, reading_options
+from patchad.cli.reading import reading_options
 from patchad.data.reading import Reading
 
 if TYPE_CHECKING:
@@ -120,23 +121,18 @@ def detect(
     workers: Workers = None,
     address: Address = None,
     threshold: Annotated[str | None, typer.Option(help="Threshold, instead of the model's own.")] = None,
-    false_alarms: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Expected false events per 10,000 normal rows, or in a time, as 2/week."),
-    ] = None,
+    false_alarms: Rate = None,
     fleet_false_alarms: Annotated[
         str | None,
         typer.Option(metavar="RATE", help="The same for all series together: each gets an equal part of it."),
     ] = None,
-    merge_gap: Annotated[int | None, typer.Option(min=0, help="Longest pause inside an event, in rows.")] = None,
-    min_duration: Annotated[int | None, typer.Option(min=1, help="Shortest event, in rows.")] = None,
-    quiet: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="No events in these periods: a csv file with from,to[,channel].")
-    ] = None,
+    merge_gap: MergeGap = None,
+    min_duration: MinDuration = None,
+    quiet: Quiet = None,
     reports: Annotated[
         bool, typer.Option("--reports", help="Write OUT/reports/SERIES.html for every series with events.")
     ] = False,
-    fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="Exit with 1 if there is an event.")] = False,
+    fail_on_event: FailOnEvent = False,
 ) -> None:
     """Detect events in every series of a fleet.
 

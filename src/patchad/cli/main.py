@@ -27,8 +27,9 @@ from patchad.cli import mcp as mcp_cli
 from patchad.cli import scan as scan_cli
 from patchad.cli import serve as serve_cli
 from patchad.cli.console import STOPPED, StoppedError, fail, notify, prepare
+from patchad.cli.options import ExcludedPeriods, FailOnEvent, MergeGap, MinDuration, Quiet, Rate, Settings
 from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
-from patchad.cli.reading import Data, ExcludedPeriods, Settings, reading_options
+from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
 from patchad.errors import MissingExtraError, PatchADError
 
@@ -155,19 +156,14 @@ def detect(
     data: Data,
     reading: Reading,
     threshold: Annotated[str | None, typer.Option()] = None,
-    false_alarms: Annotated[
-        str | None,
-        typer.Option(metavar="RATE", help="Expected false events per 10,000 normal rows, or in a time, as 2/week."),
-    ] = None,
-    merge_gap: Annotated[int | None, typer.Option(min=0, help="Longest pause inside an event, in rows.")] = None,
-    min_duration: Annotated[int | None, typer.Option(min=1, help="Shortest event, in rows.")] = None,
-    quiet: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="No events in these periods: a csv file with from,to[,channel].")
-    ] = None,
+    false_alarms: Rate = None,
+    merge_gap: MergeGap = None,
+    min_duration: MinDuration = None,
+    quiet: Quiet = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the scores to this csv file.")] = None,
     events: Annotated[Path | None, typer.Option(help="Write the events to this json file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report to this file.")] = None,
-    fail_on_event: Annotated[bool, typer.Option("--fail-on-event", help="Exit with 1 if there is an event.")] = False,
+    fail_on_event: FailOnEvent = False,
 ) -> None:
     """Detect events and the channels to blame.
 

@@ -19,15 +19,6 @@ Data = Annotated[
     ),
 ]
 
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of PatchAD, e.g. window=60; may be repeated."),
-]
-ExcludedPeriods = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Leave out known incidents: a csv file with from,to[,channel]."),
-]
-
 OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "time": (
         Annotated[str | None, typer.Option(metavar="COL", help="Time column; by default found by name or content.")],
