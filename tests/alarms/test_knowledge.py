@@ -221,13 +221,22 @@ def test_nothing_left_is_an_error(neighbours):
         ({"min_change": -1.0}, "min_change=-1.0 of channel 'pump' is out of range"),
         ({"min_change": {"flow": float("inf")}}, "of channel 'flow' is out of range"),
         ({"ignore": "flow"}, "a tuple of a names is needed"),
+        ({"merge_gap": -1}, "merge_gap=-1 is too small; it must be at least 0"),
+        ({"merge_gap": "long"}, "merge_gap='long' does not fit"),
+        ({"min_duration": 0}, "min_duration=0 is too small"),
+        ({"max_gap": float("nan")}, "max_gap=nan is too small"),
+        ({"missing": "guess"}, "missing='guess' does not fit"),
+        ({"false_alarms": -1.0}, "false_alarms=-1"),
+        ({"threshold": "magic"}, "magic"),
     ],
 )
-def test_wrong_knowledge_is_refused_in_the_fit_and_after_it(neighbours, parameters, message):
+def test_wrong_knowledge_and_alarm_parameters_are_refused_in_the_fit_and_after_it(neighbours, parameters, message):
     with pytest.raises(InputError, match=message):
         make("sensor_range", **parameters).fit(frame(100, seed=0))
     with pytest.raises(InputError, match=message):
         copy.copy(neighbours).set_params(**parameters).detect(today())
+    with pytest.raises(InputError, match=message):
+        copy.copy(neighbours).set_params(**parameters).stream().push(today().iloc[0])
 
 
 def test_knowledge_lasts_through_save_and_clone(neighbours, tmp_path):

@@ -35,7 +35,7 @@ from patchad.detectors.conventions import Conventions
 from patchad.detectors.early import learn_early
 from patchad.detectors.judging import judge, retract
 from patchad.detectors.listing import expectations_of, list_events
-from patchad.detectors.operator import knowledge_of, quiet_rows
+from patchad.detectors.operator import check_changeable, knowledge_of, quiet_rows
 from patchad.detectors.planning import plan_of
 from patchad.detectors.reading import cut, match, notes_of, read
 from patchad.detectors.saving import save_detector
@@ -299,10 +299,7 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_types(self.get_params(deep=False), type(self))
-        self._make_threshold(self.threshold)
-        for name, least in (("min_duration", 1), ("merge_gap", 0), ("max_gap", 1)):
-            if getattr(self, name) is not None and getattr(self, name) < least:
-                raise InputError(f"{name}={getattr(self, name)} is too small; it must be at least {least}")
+        check_changeable(self)
         if not 0 <= self.calibration < 1:
             raise InputError(
                 f"calibration={self.calibration} is out of range; it is a share of train from 0 to under 1"

@@ -17,12 +17,26 @@ from patchad.errors import InputError, listed
 if TYPE_CHECKING:
     from patchad.detectors.base import Detector
 
+CHANGEABLE = ("threshold", "false_alarms", "risk", "min_duration", "merge_gap", "missing", "max_gap")
+"""Parameters that hold without another fit, besides what is known of channels."""
+
+
+def check_changeable(detector: Detector) -> None:
+    """Refuse alarm parameters that no fit would take: they may have been set since."""
+    check_types({name: getattr(detector, name) for name in CHANGEABLE}, type(detector))
+    detector._make_threshold(detector.threshold)
+    for name, least in (("min_duration", 1), ("merge_gap", 0), ("max_gap", 1)):
+        value = getattr(detector, name)
+        if value is not None and not value >= least:
+            raise InputError(f"{name}={value} is too small; it must be at least {least}")
+
 
 def knowledge_of(detector: Detector) -> Knowledge:
-    """Return what the operator knows, which may have changed since the fit.
+    """Return what the operator knows, which may have changed since the fit; refuse what no fit would take.
 
     What is said of all channels does not concern switches, which have no units and no up and down.
     """
+    check_changeable(detector)
     known = {name: getattr(detector, name) for name in ("direction", "min_change", "ignore")}
     check_types(known, type(detector))
     switches = detector.switches_.mask(detector.channels_)
