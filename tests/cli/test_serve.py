@@ -33,6 +33,9 @@ from patchad.datasets.plant import simulate_plant
         (["{model}", "--port", "70000"], "65535"),
         (["{model}", "--state", "{model}"], "also an input"),
         (["{model}", "--state", "."], "is a folder"),
+        (["{model}", "--from", "file:nowhere"], "there is no file 'nowhere'"),
+        (["{model}", "--from", "file:tokens", "--to", "file:tokens"], "also an input"),
+        (["{model}", "--config", "nowhere"], "cannot be read"),
     ],
 )
 def test_wrong_calls(watched_file, tmp_path, monkeypatch, capsys, arguments, message):
@@ -105,6 +108,31 @@ def test_what_was_answered_is_there_at_the_next_start(watched_file, watched, wat
     assert [verdict["index"] for verdict in verdicts] == list(range(len(verdicts)))
     assert [verdict["alarm"] for verdict in verdicts] == watched_batch.alarms[: len(verdicts)].tolist()
     assert "stopped; 1 streams with 300 rows" in said
+
+
+def test_a_configuration_with_sources_and_sinks(watched_file, watched_json, tmp_path, capsys):
+    (tmp_path / "rows").write_text(watched_json)
+    (tmp_path / "patchad.toml").write_text(
+        f'model = "{watched_file}"\nstate = "{tmp_path / "state"}"\n'
+        f'sources = ["file:{tmp_path / "rows"}"]\nsinks = ["file:{tmp_path / "out"}"]\n'
+    )
+
+    def work(url: str) -> None:
+        until = time.monotonic() + 30
+        while sum(one["rows"] for one in ask(f"{url}/v1/streams")["streams"]) < 300:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    said = serve_and(work, "--config", tmp_path / "patchad.toml", capsys=capsys)
+    assert "stopped; 1 streams with 300 rows" in said
+    lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert {one["type"] for one in lines} == {"verdict", "event"}
+
+
+def test_a_source_that_fails_ends_it(watched_file, tmp_path, capsys):
+    (tmp_path / "rows").write_text("a,b,c\n1,2,3\n")
+    assert run(["serve", str(watched_file), "--port", "0", "--from", f"file:{tmp_path / 'rows'}"]) == 2
+    assert "header" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_the_demo_sends_what_lies_behind_the_plants_and_then_row_by_row(monkeypatch, capsys):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from starlette.testclient import TestClient
 
+from patchad.live.session import make_ends
 from patchad.live.store import Store
 from patchad.serve.app import make_app
 from patchad.serve.measures import Measures
@@ -16,11 +17,13 @@ from patchad.serve.settings import Limits
 
 
 @contextmanager
-def service(detector, path=None, guard=None, **limits):
+def service(detector, path=None, guard=None, configuration=None, **limits):
     """Run a service; gives its client, which has the station."""
     store = Store(path)
     try:
-        station = open_station(detector, store, Limits(**limits), Measures())
+        station = open_station(detector, store, Limits(**limits), Measures(), configuration)
+        if configuration is not None:
+            station.attach(*make_ends(configuration))
         app = make_app(station, guard)
         with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
             client.station = station

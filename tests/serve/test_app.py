@@ -140,6 +140,7 @@ def test_signs_of_life_and_metrics(client, watched_rows):
     push(client, "pump", rows, times)
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ready"}
+    assert [client.head(path).status_code for path in ("/healthz", "/readyz", "/")] == [200, 200, 200]
     text = client.get("/metrics").text
     for line in (
         "patchad_rows_total 300.0",

@@ -9,14 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from patchad.cli.console import notify
 from patchad.data.names import visible
 from patchad.errors import InputError
+
+if TYPE_CHECKING:
+    from patchad.live.config import Configuration
 
 
 class LogLevel(StrEnum):
@@ -64,28 +68,57 @@ class Stop:
         self.asked = True
 
 
+ModelArgument = Annotated[Path | None, typer.Argument(help="Model file written by `patchad fit`.")]
+SourcesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="SOURCE",
+        help="-, file:PATH, mqtt://, kafka://, prometheus+http://, influx:- ... (docs/live.md); may be repeated.",
+    ),
+]
+SinksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to",
+        metavar="SINK",
+        help="- (stdout), file:PATH, http(s)://... (webhook), alertmanager+http://HOST:PORT or apprise:URL; may be "
+        "repeated.",
+    ),
+]
+StateOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Keep the state in this file, and go on from it.")
+]
+
+
+def configured(
+    config: Path | None,
+    *,
+    model: Path | None,
+    sources: list[str] | None,
+    sinks: list[str] | None,
+    state: Path | None,
+    log_level: LogLevel | None,
+) -> Configuration:
+    """Read the settings; options of the command line win."""
+    from patchad.live.config import Configuration, read_configuration
+
+    given: dict[str, Any] = {
+        "model": None if model is None else str(model),
+        "sources": tuple(sources or ()),
+        "sinks": tuple(sinks or ()),
+        "state": None if state is None else str(state),
+        "log_level": None if log_level is None else log_level.value,
+    }
+    found = Configuration() if config is None else read_configuration(config)
+    return replace(found, **{name: value for name, value in given.items() if value})
+
+
 def watch(
-    model: Annotated[Path | None, typer.Argument(help="Model file written by `patchad fit`.")] = None,
-    sources: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from",
-            metavar="SOURCE",
-            help="-, file:PATH, mqtt://, kafka://, prometheus+http://, influx:- ... (docs/live.md); may be repeated.",
-        ),
-    ] = None,
-    sinks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--to",
-            metavar="SINK",
-            help="- (stdout), file:PATH, http(s)://... (webhook), alertmanager+http://HOST:PORT or apprise:URL; may be "
-            "repeated.",
-        ),
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the state in this file, and go on from it.")
-    ] = None,
+    model: ModelArgument = None,
+    sources: SourcesOption = None,
+    sinks: SinksOption = None,
+    state: StateOption = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings, as patchad.toml; other options win. SIGHUP: again.")
     ] = None,
@@ -97,22 +130,10 @@ def watch(
     Rows are JSON objects or csv, a line each; a verdict for each row and a line for each change of an event come out as
     JSON objects. Ends with its input; then every row has its verdict.
     """
-    from patchad.live.config import Configuration, read_configuration
     from patchad.live.session import Session
     from patchad.live.session import check as try_out
 
-    given: dict[str, Any] = {
-        "model": None if model is None else str(model),
-        "sources": tuple(sources or ()),
-        "sinks": tuple(sinks or ()),
-        "state": None if state is None else str(state),
-        "log_level": None if log_level is None else log_level.value,
-    }
-
-    def read() -> Configuration:
-        found = Configuration() if config is None else read_configuration(config)
-        return replace(found, **{name: value for name, value in given.items() if value})
-
+    read = partial(configured, config, model=model, sources=sources, sinks=sinks, state=state, log_level=log_level)
     settings = read()
     logging.getLogger().setLevel((settings.log_level or "warning").upper())
     if check:

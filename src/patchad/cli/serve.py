@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import sys
 import threading
 import time as clock
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from patchad.cli.console import notify
-from patchad.cli.live import LogLevel, Stop
+from patchad.cli.live import LogLevel, ModelArgument, SinksOption, SourcesOption, StateOption, Stop, configured
 from patchad.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from patchad.live.config import Configuration
     from patchad.serve.station import Station
 
 GRACE = 10
@@ -25,13 +27,16 @@ GRACE = 10
 
 
 def serve(
-    model: Annotated[Path | None, typer.Argument(help="Model file written by `patchad fit`.")] = None,
+    model: ModelArgument = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than loopback only with tokens.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8000,
-    state: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the state in this file, and go on from it.")
+    sources: SourcesOption = None,
+    sinks: SinksOption = None,
+    state: StateOption = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings, as patchad.toml; other options win.")
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Tokens, one a line, `read:` or `write:` before it.")
@@ -39,20 +44,22 @@ def serve(
     cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, for https.")] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of the certificate.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Show a simulated plant whose faults arrive.")] = False,
-    log_level: Annotated[LogLevel, typer.Option(help="How much is said on stderr.")] = LogLevel.warning,
+    log_level: Annotated[LogLevel | None, typer.Option(help="How much is said on stderr.")] = None,
 ) -> None:
     """Judge rows that are sent over HTTP, and show them on a live page.
 
-    Listens on loopback unless tokens are given. What was answered is stored where `--state` names a file. Ctrl-C and
-    SIGTERM end it; requests that wait are taken before.
+    Listens on loopback unless tokens are given. Rows also come from sources, and sinks are told of all rows, as with
+    `watch`. What was answered is stored where `--state` names a file. Ctrl-C and SIGTERM end it; requests that wait are
+    taken before.
     """
     _check_extra()
     from patchad.serve.security import Guard, is_loopback, read_tokens
-    from patchad.serve.settings import Limits
 
-    logging.getLogger().setLevel(log_level.upper())
-    if (model is None) != demo:
-        raise InputError("give a model file, or --demo" if model is None else "give a model file or --demo, not both")
+    settings = configured(config, model=model, sources=sources, sinks=sinks, state=state, log_level=log_level)
+    logging.getLogger().setLevel((settings.log_level or "warning").upper())
+    if (settings.model is None) != demo:
+        given = settings.model is not None
+        raise InputError("give a model file or --demo, not both" if given else "give a model file, or --demo")
     if token_file is None and not is_loopback(host):
         raise InputError(f"--host {host!r} can be reached from elsewhere; give tokens with --token-file")
     if (cert is None) != (key is None):
@@ -65,9 +72,10 @@ def serve(
     with stop.listening(), _listening(host, port) as bound:
         if demo:
             notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
-        with _station(model, state, Limits()) as station:
+        with _station(settings) as station:
             address = f"{'http' if cert is None else 'https'}://{_shown(host)}:{bound.getsockname()[1]}"
             _run(station, guard, bound, {"ssl_certfile": cert, "ssl_keyfile": key}, stop, address, demo=demo)
+            _raise(station.failure)
 
 
 def _check_extra() -> None:
@@ -99,25 +107,29 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextlib.contextmanager
-def _station(model: Path | None, state: Path | None, limits: Any) -> Iterator[Station]:
-    from patchad.data.files import check_outputs
+def _station(settings: Configuration) -> Iterator[Station]:
     from patchad.detectors.registry import load
+    from patchad.live.session import make_ends
     from patchad.live.store import Store
     from patchad.serve.measures import Measures
     from patchad.serve.models import open_station
+    from patchad.serve.settings import Limits
 
-    check_outputs({"--state": state}, [] if model is None else [model])
-    if model is None:
+    sources, sinks = make_ends(settings)
+    if settings.model is None:
         from patchad.serve.demo import demo_model
 
         detector = demo_model()
     else:
-        detector = load(model)
-    store = Store(state)
-    try:
-        yield open_station(detector, store, limits, Measures())
-    finally:
-        store.close()
+        detector = load(Path(settings.model))
+    settings.alarms.apply(detector)
+    with Store(None if settings.state is None else Path(settings.state), settings.retention) as store:
+        station = open_station(detector, store, Limits(), Measures(), settings)
+        station.attach(sources, sinks)
+        try:
+            yield station
+        finally:
+            station.stop()
 
 
 def _run(
@@ -158,7 +170,7 @@ def _run(
             from patchad.serve.demo import Plant
 
             Plant(station).start()
-        while thread.is_alive() and not stop():
+        while thread.is_alive() and not stop() and station.failure is None:
             clock.sleep(0.05)
     finally:
         app.state.service.hub.close()
@@ -166,6 +178,14 @@ def _run(
         thread.join()
     count = sum(station.streams.count(key) for key in station.streams)
     notify(f"stopped; {len(station.streams)} streams with {count:,} rows")
+
+
+def _raise(failure: BaseException | None) -> None:
+    """Raise what ended a station; a reader of stdout that is gone is no error, as with `watch`."""
+    if isinstance(failure, BrokenPipeError):
+        getattr(sys.stdout, "mute", lambda: None)()
+    elif failure is not None:
+        raise failure
 
 
 def _shown(host: str) -> str:

@@ -14,7 +14,7 @@ from patchad.live.delivery import Delivery
 from patchad.live.records import StoreFullError
 from patchad.live.sinks.base import RemoteSink, Sink
 from patchad.live.sinks.file import FileSink
-from patchad.live.store import Step, Store
+from patchad.live.store import LineKind, Step, Store
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +52,16 @@ class Outlet:
         self._started: list[Delivery] = []
         self._full: set[str] = set()
         """Files that have no room."""
+        self.stopping: Callable[[], bool] = lambda: False
+        """Whether to wait no longer for room."""
+        self.meanwhile: Callable[[StoreFullError], None] = lambda _: None
+        """What to do while there is none."""
+
+    @property
+    def kinds(self) -> set[LineKind]:
+        """The lines that anybody wants."""
+        wanted = [sink.kinds for sink in self._near] + [one.sink.kinds for one in self._far]
+        return {kind for kinds in wanted for kind in kinds}
 
     def open(self) -> None:
         """Open the sinks, and deliver what was left."""
@@ -66,9 +76,9 @@ class Outlet:
             self._started.append(delivery)
         self.deliver()
 
-    def commit(self, step: Step, stopping: Callable[[], bool] = lambda: False) -> None:
+    def commit(self, step: Step) -> None:
         """Store a step; where there is no room, wait until there is."""
-        self._stored(partial(self._store.commit, step), stopping)
+        self._stored(partial(self._store.commit, step))
 
     def deliver(self, *, last: bool = False) -> None:
         """Write the lines that are stored and not yet written, and store that they were; wake the threads."""
@@ -119,17 +129,18 @@ class Outlet:
             self._full.remove(sink.name)
         return mark
 
-    def _stored(self, action: Callable[[], None], stopping: Callable[[], bool] = lambda: False) -> None:
+    def _stored(self, action: Callable[[], None]) -> None:
         waited = False
         while True:
             try:
                 action()
             except StoreFullError as error:
-                if stopping():
+                if self.stopping():
                     raise
                 if not waited:
                     logger.error("%s; nothing is acknowledged until there is room", error)  # noqa: TRY400
                 waited = True
+                self.meanwhile(error)
                 clock.sleep(ROOM)
             else:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from patchad.detectors.registry import load
 from patchad.errors import InputError, PatchADError, reason_of
 from patchad.live.checking import check_all, check_sink, check_source
 from patchad.live.config import Configuration
+from patchad.live.intake import Counts
 from patchad.live.outlet import dead_letters
 from patchad.live.records import Records
 from patchad.live.sinks.base import RemoteSink, Sink
@@ -25,7 +26,7 @@ from patchad.live.sources.registry import make_source
 from patchad.live.store import Store
 from patchad.live.streams import LiveStreams
 from patchad.live.takeover import resume, try_model
-from patchad.live.watch import Counts, Watch
+from patchad.live.watch import Watch
 
 if TYPE_CHECKING:
     from patchad.detectors.base import Detector
@@ -69,8 +70,7 @@ class Session:
             while True:
                 parts = self._parts
                 settings = parts.configuration.streams
-                watch = Watch(parts.detector, parts.sources, parts.sinks, store, settings, parts.quiet)
-                watch.counts = self.counts
+                watch = Watch(parts.detector, parts.sources, parts.sinks, store, settings, parts.quiet, self.counts)
                 watch.run(stopping, reloading if store.durable else _never(reloading))
                 if not watch.reloading:
                     return
@@ -117,19 +117,28 @@ def make_parts(configuration: Configuration, before: Parts | None = None, detect
     if configuration.model is None:
         raise InputError('no model is named; give MODEL, or model = "..." in the configuration')
     known = {} if before is None else {source.name: source for source in before.sources if source.name in STDIN}
-    sources = [known.get(text) or make_source(text) for text in configuration.sources or ("-",)]
-    sinks = [make_sink(text) for text in configuration.sinks or ("-",)]
+    named = replace(configuration, sources=configuration.sources or ("-",), sinks=configuration.sinks or ("-",))
+    sources, sinks = make_ends(named, known)
+    if detector is None:
+        detector = load(Path(configuration.model))
+        configuration.alarms.apply(detector)
+    return Parts(configuration, detector, sources, sinks, configuration.alarms.periods())
+
+
+def make_ends(
+    configuration: Configuration, known: Mapping[str, Source] | None = None
+) -> tuple[list[Source], list[Sink | RemoteSink]]:
+    """Make the sources and sinks that a configuration names; no file may be read and written, or written twice."""
+    sources = [(known or {}).get(text) or make_source(text) for text in configuration.sources]
+    sinks = [make_sink(text) for text in configuration.sinks]
     _check_single([one.name for one in sources], "source (--from)")
     _check_single([one.name for one in sinks], "sink (--to)")
     state = None if configuration.state is None else Path(configuration.state)
     dead = None if state is None else Path(dead_letters(state).place)
     files = {f"--to {one.name}": one.path for one in sinks} | {"--state": state, "the file of refused rows": dead}
-    model = Path(configuration.model)
-    check_outputs(files, [model, *(one.path for one in sources if one.path is not None)])
-    if detector is None:
-        detector = load(model)
-        configuration.alarms.apply(detector)
-    return Parts(configuration, detector, sources, sinks, configuration.alarms.periods())
+    model = [] if configuration.model is None else [Path(configuration.model)]
+    check_outputs(files, [*model, *(one.path for one in sources if one.path is not None)])
+    return sources, sinks
 
 
 def check(configuration: Configuration) -> Iterator[tuple[bool, str]]:

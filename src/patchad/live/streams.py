@@ -113,6 +113,9 @@ class LiveStreams:
     def __iter__(self) -> Iterator[Key]:
         return iter(self._streams)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._streams
+
     def __len__(self) -> int:
         return len(self._streams)
 
@@ -187,6 +190,10 @@ class LiveStreams:
     def count(self, key: Key) -> int:
         """Return how many rows a stream has taken; 0 where there is none."""
         return self._pool.count(key) + self._streams[key].offset if key in self._streams else 0
+
+    def decided(self, key: Key) -> int:
+        """Return how many rows of a stream have a verdict: the first ones."""
+        return self.count(key) - len(self._streams[key].waiting)
 
     def newest(self, key: Key) -> Any:
         """Return the time of the newest row of a stream, as the stream took it."""

@@ -301,6 +301,7 @@ def _add_models(app: FastAPI, service: Service) -> None:
 
         def prepare(_: Any, records: Any) -> tuple[Any, dict[str, Any]]:
             detector = models.detector_of(body)
+            station.configuration.alarms.apply(detector)
             if len(station.streams):
                 _check_channels(detector, station.detector)
             return detector, models.try_out(detector, records)
@@ -326,6 +327,7 @@ def _add_signs(app: FastAPI, service: Service) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(await service.hub.listen(), media_type="text/event-stream", headers=headers)
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", response_model=schemas.Sign, tags=["signs"])
     async def healthz() -> Response:
         """Say whether the process works."""
@@ -333,6 +335,7 @@ def _add_signs(app: FastAPI, service: Service) -> None:
             raise Problem(503, "the thread that takes rows has ended")
         return answer({"status": "ok"})
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", response_model=schemas.Sign, tags=["signs"])
     async def readyz() -> Response:
         """Say whether rows are taken now."""

@@ -41,7 +41,7 @@ def curves_of(
     verdicts = records.verdicts(key, float(rows.at[0]) if len(rows) else since, until, last=last)
     names = [name for name in channels if name in station.detector.channels_] or _worst(station, records, key, since)
     at, index, score, level, alarm = _scores(verdicts)
-    ahead = station.look_at(key)
+    ahead = station.outlooks.look_at(key)
     end = float(rows.at[-1]) if len(rows) else np.inf
     more = [one for one in tuple(ahead.undecided) if (not len(at) or one[0] > at[-1]) and one[0] <= end]
     if more:

@@ -10,8 +10,8 @@ from typing import Any
 from patchad.live.streams import Batch
 from patchad.serve.problems import busy
 from patchad.serve.settings import Limits
-from patchad.serve.station import Station, verdict_fields
-from patchad.serve.views import shown
+from patchad.serve.station import Station
+from patchad.serve.views import shown, verdict_fields
 
 BACKLOG = 200
 """Messages that wait for a listener; one that is slower is told to begin anew."""

@@ -15,6 +15,7 @@ from patchad.detectors.base import Detector
 from patchad.detectors.registry import load
 from patchad.detectors.saving import fingerprint
 from patchad.errors import InputError, ModelFileError
+from patchad.live.config import Configuration
 from patchad.live.history import Rows
 from patchad.live.records import Records, StoredModel
 from patchad.live.store import Step, Store
@@ -115,7 +116,9 @@ def try_out(detector: Detector, records: Records) -> dict[str, Any]:
     return trial
 
 
-def open_station(detector: Detector, store: Store, limits: Limits, measures: Measures) -> Station:
+def open_station(
+    detector: Detector, store: Store, limits: Limits, measures: Measures, configuration: Configuration | None = None
+) -> Station:
     """Return a station that goes on with the model in force.
 
     What was accepted, confirmed or uploaded is in force as long as the same model file is given; another one takes over
@@ -126,8 +129,8 @@ def open_station(detector: Detector, store: Store, limits: Limits, measures: Mea
         if store.meta("model") not in (None, given) and store.keys():
             raise InputError("the state belongs to another model; give that one, or another --state")
         store.commit(Step(model=stored_model(detector, given, "start")))
-        return Station(detector, store, limits, measures)
-    station = Station(detector_of(known.file), store, limits, measures)
+        return Station(detector, store, limits, measures, configuration)
+    station = Station(detector_of(known.file), store, limits, measures, configuration)
     if given == known.given:
         return station
     try:

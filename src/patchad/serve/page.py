@@ -38,6 +38,7 @@ def shell(status: int = 200, headers: Mapping[str, str] | None = None) -> Respon
 def add_page(app: FastAPI) -> None:
     """Add the page and its files."""
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         return shell()

@@ -6,7 +6,7 @@ import logging
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,21 +14,27 @@ from typing import Any
 
 from patchad.detectors.base import Detector
 from patchad.errors import InputError
-from patchad.live.records import Records, StoredModel
+from patchad.live.config import Configuration
+from patchad.live.intake import Intake, check_key
+from patchad.live.outlet import Outlet
+from patchad.live.records import Records, StoredModel, StoreFullError
 from patchad.live.rows import Key, Row
-from patchad.live.store import Store
+from patchad.live.sinks.base import RemoteSink, Sink
+from patchad.live.sources.base import Source
+from patchad.live.store import Step, Store
 from patchad.live.streams import Batch, LiveStreams
+from patchad.live.watch import IDLE
 from patchad.serve.measures import Measures
+from patchad.serve.outlooks import Outlooks
 from patchad.serve.problems import Problem, busy
 from patchad.serve.settings import Limits
+from patchad.serve.views import SHOWN_KEY, verdict_fields, verdicts_of
 from patchad.streaming.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
 LISTENING = 1.0
 """Seconds between looks for streams that have fallen silent."""
-LOOKED_AT = 60.0
-"""Seconds for which somebody who looked at a stream is taken to look at it still."""
 ANSWERS = 32
 """Requests of a stream whose answers can be given again."""
 
@@ -59,31 +65,11 @@ class _Task:
     answer: Future[Any] = field(default_factory=Future)
 
 
-@dataclass(slots=True, eq=False)
-class Outlooks:
-    """What was said ahead of the newest rows of one stream."""
-
-    asked: float = field(default_factory=clock.monotonic)
-    """When somebody last looked."""
-    due: float = 0.0
-    """When the next is due: they may take a tenth of the time."""
-    said: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=1_000))
-    """Where a row is on the axis of times, and its score so far."""
-
-    undecided: list[tuple[float, float, float]] = field(default_factory=list)
-    """Where rows are that have a score but no verdict, their scores and levels."""
-
-    def add(self, at: float, verdict: Verdict | None, began: float) -> None:
-        """Note what was said of a row."""
-        self.said.append((at, None if verdict is None else _finite(verdict.score)))
-        self.due = clock.monotonic() + 9 * (clock.monotonic() - began)
-
-
 class Station:
     """The streams of a service, their state, and the thread that they live in.
 
     Requests that wait are taken together: their windows are scored together, and one transaction stores what came of
-    them before any is answered.
+    them before any is answered. Rows may also come from sources, as those of `watch`, and sinks are told of all rows.
 
     Parameters
     ----------
@@ -93,24 +79,53 @@ class Station:
         Keeps the state.
     limits, measures
         What is admitted, and what is counted.
+    configuration
+        How streams are treated.
     """
 
-    def __init__(self, detector: Detector, store: Store, limits: Limits, measures: Measures) -> None:
+    def __init__(
+        self,
+        detector: Detector,
+        store: Store,
+        limits: Limits,
+        measures: Measures,
+        configuration: Configuration | None = None,
+    ) -> None:
         self.detector, self.store, self.limits, self.measures = detector, store, limits, measures
-        self.streams = LiveStreams(detector)
+        self.configuration = Configuration() if configuration is None else configuration
+        self._quiet = self.configuration.alarms.periods()
+        self.streams = self._fresh_streams()
         self.listeners: list[Listener] = []
         self.current: dict[Key, list[dict[str, Any]]] = {}
         """Events that may change still, as they are now."""
-        self.outlooks: dict[Key, Outlooks] = {}
-        """Of the streams that somebody looks at: what is said of their newest rows as far as can be told."""
+        self.outlooks = Outlooks()
         self.since = clock.time()
+        self.failure: BaseException | None = None
+        """What ended the thread, if anything did."""
+        self._intake: Intake | None = None
+        self._outlet: Outlet | None = None
         self._waiting: deque[_Request | _Task] = deque()
         self._requests = 0
+        self._listened = clock.monotonic()
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="patchad-station", daemon=True)
 
     # -- from any thread -----------------------------------------------------------------------------------------------
+
+    def attach(self, sources: Sequence[Source], sinks: Sequence[Sink | RemoteSink]) -> None:
+        """Let rows come from sources too, and tell sinks of all rows; before the start."""
+        if not sources and not sinks:
+            return
+        self._intake = Intake(sources, self.store, self.configuration.streams.keys)
+        self._outlet = Outlet(self.store, sinks)
+        self._outlet.stopping, self._outlet.meanwhile = (lambda: self._stopping), self._turn_down
+        try:
+            self._intake.open(self.streams)
+            self._outlet.open()
+        except BaseException:
+            self._let_go()
+            raise
 
     def start(self) -> None:
         """Go on with the stored streams, and take requests."""
@@ -169,6 +184,8 @@ class Station:
             self._changed.notify()
         if self._thread.ident is not None:
             self._thread.join()
+        else:
+            self._let_go()
 
     @contextmanager
     def records(self) -> Iterator[Records]:
@@ -179,25 +196,27 @@ class Station:
         with Records(self.store.path) as records:
             yield records
 
-    def look_at(self, key: Key) -> Outlooks:
-        """Return what was said ahead of the newest rows of a stream, and go on saying it for a while."""
-        own = self.outlooks.setdefault(key, Outlooks())
-        own.asked = clock.monotonic()
-        return own
-
     def find_key(self, text: str) -> Key:
-        """Return the key of the stream that is called so in an address; `watch` also knows numbers and none."""
-        for key in (text, None if text == "-" else text):
-            if key in self.streams:
-                return key
-        return next((key for key in self.streams if isinstance(key, int) and str(key) == text), text)
+        """Return the key of the stream that is called so in an address; sources also know numbers, and none."""
+        if text in self.streams:
+            return text
+        numbers = (key for key in (*tuple(self.streams), *(self.configuration.streams.keys or ())) if key != text)
+        found = next((key for key in numbers if isinstance(key, int) and str(key) == text), text)
+        return None if found == SHOWN_KEY else found
 
     # -- in the thread -------------------------------------------------------------------------------------------------
 
-    def commit(self, batch: Batch, model: StoredModel | None = None) -> None:
-        """Store a batch, and tell of it."""
-        batch.lines.clear()  # no sink waits for lines
-        self.store.commit(replace(self.streams.step(batch, {}), model=model))
+    def commit(
+        self,
+        batch: Batch,
+        model: StoredModel | None = None,
+        positions: Mapping[str, Any] | None = None,
+        store: Callable[[Step], None] | None = None,
+    ) -> None:
+        """Store a batch, and tell of it; `store` where something else than the state itself does it."""
+        wanted = () if self._outlet is None else self._outlet.kinds
+        batch.lines[:] = [line for line in batch.lines if line.kind in wanted]
+        (store or self.store.commit)(replace(self.streams.step(batch, positions or {}), model=model))
         try:
             self.current |= {key: self.streams.unfinished(key) for key in batch.touched}
             self.measures.count(batch)
@@ -211,30 +230,91 @@ class Station:
             raise Problem(503, "the service is stopping; send it again when it is back", headers={"Retry-After": "5"})
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._waiting and not self._stopping:
-                    self._changed.wait(LISTENING)
-                if self._stopping and not self._waiting:
-                    return
-                taken = self._next() if self._waiting else None
-            if taken is None:
-                self._listen()
-            elif isinstance(taken, _Task):
-                _answer(taken.answer, taken.work)
-            else:
-                self._take(taken)
+        try:
+            while self._take_turn():
+                pass
+            if self._outlet is not None:
+                self._say_the_last()
+        except BaseException as failure:  # noqa: BLE001 - whoever runs the service raises it
+            self.failure, self._stopping = failure, True
+            self._turn_down(Problem(503, "the service has failed and ends; send it again when it is back"))
+        finally:
+            self._let_go()
+
+    def _take_turn(self) -> bool:
+        """Take what sources have and what waits, and listen; return whether to go on."""
+        came = not self._stopping and self._draw()
+        with self._changed:
+            if not self._waiting and not self._stopping and not came:
+                self._changed.wait(IDLE if self._intake is not None and not self._intake.ended else LISTENING)
+            if self._stopping and not self._waiting:
+                return False
+            taken = self._next() if self._waiting else None
+        if isinstance(taken, _Task):
+            _answer(taken.answer, taken.work)
+        elif taken is not None:
+            self._take(taken)
+        self._listen()
+        if self._outlet is not None and (came or taken is not None):
+            self._outlet.deliver()
+        return True
+
+    def _draw(self) -> bool:
+        """Take what sources have; each batch is stored with the position that it leads to."""
+        if self._intake is None or self._outlet is None:
+            return False
+        came = False
+        for source, lines in self._intake.poll():
+            came, batch, refused = True, Batch(), self._intake.counts.refused
+            positions = self._intake.take(source, lines, self.streams, batch)
+            self.commit(batch, positions=positions, store=self._outlet.commit)
+            source.acknowledge()
+            self.measures.refused.inc(self._intake.counts.refused - refused)
+            self._look_ahead(batch)
+        return came
+
+    def _say_the_last(self) -> None:
+        """Tell sinks what can be told in a while; streams that are not stored end."""
+        if self._outlet is None:
+            return
+        if not self.store.durable:
+            batch = Batch()
+            self.streams.flush(batch)
+            self.commit(batch)
+        self._outlet.finish(None)
+
+    def _let_go(self) -> None:
+        """Close sources and sinks."""
+        try:
+            if self._intake is not None:
+                self._intake.close()
+        finally:
+            if self._outlet is not None:
+                self._outlet.close()
+
+    def _turn_down(self, reason: Exception) -> None:
+        """Answer all who wait that nothing can be done for them now."""
+        with self._changed:
+            waiting, self._requests = list(self._waiting), 0
+            self._waiting.clear()
+        for one in waiting:
+            one.answer.set_exception(reason)
 
     def _listen(self) -> None:
-        """Open an event for each stream that has fallen silent."""
-        batch = Batch()
+        """Open an event for each stream that has fallen silent, and write lines that had to wait."""
+        now = clock.monotonic()
+        if now - self._listened < LISTENING:
+            return
+        self._listened, batch = now, Batch()
         self.streams.listen(batch)
         if batch.touched:
             try:
                 self.commit(batch)
-            except Exception:
+            except StoreFullError:
                 logger.exception("the silence of a stream could not be stored")
                 self.reload()
+        if self._outlet is not None:
+            self._outlet.deliver()
 
     def _next(self) -> _Task | list[_Request]:
         """Return a task, or all requests before the next one."""
@@ -267,18 +347,7 @@ class Station:
         self._look_ahead(batch)
 
     def _look_ahead(self, batch: Batch) -> None:
-        """Say what can be told of the newest rows of the streams that somebody looks at; a final word comes later."""
-        now = clock.monotonic()
-        for key, kept in batch.rows.items():
-            own = self.outlooks.get(key)
-            if own is not None and now - own.asked > LOOKED_AT:
-                del self.outlooks[key]
-            elif own is not None and now >= own.due:
-                try:
-                    own.undecided = self.streams.undecided(key)
-                    own.add(kept.at[-1], self.streams.outlook(key), now)
-                except Exception:
-                    logger.exception("nothing could be told ahead of %r", key)
+        self.outlooks.tell(self.streams, {key: kept.at[-1] for key, kept in batch.rows.items() if kept.at})
 
     def _push(self, turn: Sequence[_Request], batch: Batch) -> Iterable[tuple[_Request, list[dict[str, Any]]]]:
         """Push the rows of one request of each stream; refuse those that do not fit."""
@@ -307,6 +376,7 @@ class Station:
 
     def _new_rows(self, key: Key, request: _Request) -> Sequence[Row]:
         """Return the rows of a request that were not taken before."""
+        check_key(key, self.configuration.streams.keys)
         known = self.streams.count(key)
         first = known if request.first is None else request.first
         request.span = (first, first + request.count)
@@ -328,9 +398,8 @@ class Station:
     ) -> list[dict[str, Any]]:
         """Return what a request is told, and remember how to tell it again."""
         extra = self.streams.beside(key)
-        before = extra.get("verdicts", 0)
-        answers = [*extra.get("answers", ()), [*request.span, before, before + len(verdicts)]]
-        extra |= {"verdicts": before + len(verdicts), "answers": answers[-ANSWERS:]}
+        stop = self.streams.decided(key)
+        extra["answers"] = [*extra.get("answers", ()), [*request.span, stop - len(verdicts), stop]][-ANSWERS:]
         kept = batch.verdicts.get(key)
         times = dict(zip(range(kept.first, kept.first + len(kept.times)), kept.times, strict=True)) if kept else {}
         return [verdict_fields(one.index, times.get(one.index), one.score, one.level, one.alarm) for one in verdicts]
@@ -358,27 +427,13 @@ class Station:
 
     def reload(self) -> None:
         """Go on from what is stored, with the model as it is now."""
-        fresh = LiveStreams(self.detector)
+        fresh = self._fresh_streams()
         fresh.restore(self.store.streams())
         self.streams = fresh
         self.current = {key: fresh.unfinished(key) for key in fresh}
 
-
-def verdict_fields(index: int, time: Any, score: float, level: float, alarm: bool) -> dict[str, Any]:
-    """Return a verdict as callers get it."""
-    return {"index": index, "time": time, "score": _finite(score), "level": _finite(level), "alarm": bool(alarm)}
-
-
-def verdicts_of(rows: Any) -> Iterator[dict[str, Any]]:
-    """Return stored verdicts as callers get them."""
-    if len(rows):
-        columns = (rows.numbers[name].tolist() for name in ("score", "level", "alarm"))
-        for index, time, *said in zip(rows.index.tolist(), rows.times, *columns, strict=True):
-            yield verdict_fields(index, time, *said)
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None
+    def _fresh_streams(self) -> LiveStreams:
+        return LiveStreams(self.detector, self.configuration.streams.silence, self._quiet)
 
 
 def _one_of_each(requests: Sequence[_Request]) -> tuple[list[_Request], list[_Request]]:

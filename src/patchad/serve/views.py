@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from patchad import __version__
 from patchad.detectors.saving import fingerprint
+from patchad.live.history import Rows
 from patchad.live.records import LIVING, Records, Remark
 from patchad.live.rows import Key
 from patchad.results.detection import Detection
@@ -51,6 +52,19 @@ def finite(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def verdict_fields(index: int, time: Any, score: float, level: float, alarm: bool) -> dict[str, Any]:
+    """Return a verdict as callers get it."""
+    return finite({"index": index, "time": time, "score": score, "level": level, "alarm": bool(alarm)})
+
+
+def verdicts_of(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Return stored verdicts as callers get them."""
+    if len(rows):
+        columns = (rows.numbers[name].tolist() for name in ("score", "level", "alarm"))
+        for index, time, *said in zip(rows.index.tolist(), rows.times, *columns, strict=True):
+            yield verdict_fields(index, time, *said)
+
+
 def shown(key: Key) -> str:
     """Return what a stream is called in addresses."""
     return SHOWN_KEY if key is None else str(key)
@@ -75,7 +89,7 @@ def _stream(station: Station, records: Records, key: Key, remarks: Mapping[Any, 
     return {
         "key": shown(key),
         "rows": station.streams.count(key),
-        "verdicts": station.streams.beside(key).get("verdicts", 0),
+        "verdicts": station.streams.decided(key),
         "state": state,
         "severity": max((event["severity"] for event in living), default=0.0),
         "events": len(events),
