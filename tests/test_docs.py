@@ -11,6 +11,7 @@ import pytest
 from patchad import DETECTORS
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.py"))
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -129,4 +130,5 @@ def test_sessions_print_what_they_show(page):
 def test_every_page_is_in_the_navigation_of_the_site():
     listed = set(re.findall(r"- (?:[\w .]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    pages |= {f"notebooks/{path.stem}.md" for path in NOTEBOOKS}
     assert listed - {"security.md"} == pages, "list the page under nav in mkdocs.yml"
