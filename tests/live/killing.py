@@ -73,7 +73,7 @@ class Watcher:
 
     def wait_until_ready(self) -> None:
         """Wait until its source is connected."""
-        wait_for(lambda: not self.runs or ": ready" in self.log(), what="a connection")
+        wait_for(lambda: not self.runs or ": ready" in self.log(), 120, "a connection")
         assert self.runs, self.log()
 
     def wait_for(self, count: int, seconds: float) -> None:
@@ -83,7 +83,10 @@ class Watcher:
             assert self.runs, self.log()
             return self.told() >= count and len(read(self.out.read_text())[0]) >= count
 
-        wait_for(enough, seconds, f"verdict {count}")
+        try:
+            wait_for(enough, seconds, f"verdict {count}")
+        except TimeoutError as error:
+            raise AssertionError(f"{error}, but {self.told()} lines; the end of its log: {self.log()[-800:]}") from None
 
 
 def undisturbed(model: Detector, lines: Sequence[str], folder: Path) -> tuple[list[dict], list[dict]]:

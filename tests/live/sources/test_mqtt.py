@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import threading
 
 import pytest
 from tests.live.minibroker import MiniBroker
@@ -13,6 +14,7 @@ from tests.live.telling import assert_equals_batch, read
 from patchad.errors import InputError, MissingExtraError
 from patchad.live import mqtt
 from patchad.live.sinks.registry import make_sink
+from patchad.live.sources import mqtt as mqtt_source
 from patchad.live.sources.mqtt import matched
 from patchad.live.sources.registry import make_source
 from patchad.live.store import Store
@@ -179,6 +181,26 @@ def test_a_refusal_ends_the_start(watched_model, broker, tmp_path, refusal, gran
     broker.refusal, broker.granted = refusal, granted
     with pytest.raises(InputError, match=message):
         Run(watched_model, broker, tmp_path).until(1, ())
+
+
+def test_a_topic_that_is_refused_later_is_asked_for_again(watched_model, broker, tmp_path, monkeypatch, caplog):
+    """A broker that has just come back may not be ready for it."""
+    monkeypatch.setattr(mqtt_source, "AGAIN", 0.1)
+
+    def steps():
+        broker.wait_for_subscription()
+        broker.granted = 128
+        broker.drop()
+        broker.wait_for_subscription(3)
+        broker.granted = 1
+        broker.wait_for_subscription(broker.topics.count("rows") + 1)
+        broker.send('{"flow": 1}', 1)
+        yield
+
+    run = Run(watched_model, broker, tmp_path, state=False)
+    threading.Thread(target=lambda: list(steps()), daemon=True).start()
+    assert run.until(1, ()).counts.rows == 1
+    assert "refused the topic" in caplog.text
 
 
 def test_a_broker_that_does_not_answer(watched_model, broker, tmp_path, monkeypatch):

@@ -26,11 +26,13 @@ def numbered(one: Received) -> int | None:
     data=st.data(),
 )
 def test_whatever_was_on_its_way_comes_in_order(start, stored, flying, new, data):
-    """`stored` were stored and their acknowledgement lost, `flying` were not; the new ones come before, or between."""
+    """`stored` were stored and their acknowledgement lost, `flying` were not; in any order, with new ones between."""
     packets = [(start + step - 1) % PACKETS + 1 for step in range(stored + flying + new)]
     order = Sequence(packets[stored], 60.0, numbered)
     again = [message(packet, again=True) for packet in packets[: stored + flying]]
     rest = [message(packet) for packet in packets[stored + flying :]]
+    if data.draw(st.booleans()):
+        again = data.draw(st.permutations(again))
     while again or rest:
         own = again if not rest or (again and data.draw(st.booleans())) else rest
         order.push(own.pop(0))
@@ -75,3 +77,16 @@ def test_times_that_cannot_be_compared_stay_as_they_came():
     for packet, payload in ((1, b"3"), (2, b"1"), (3, b"2")):
         order.push(message(packet, payload=payload))
     assert [one.packet for one in order.take(9)] == [1, 2, 3]
+
+
+def test_where_no_number_is_known_what_is_sent_again_is_held_back_too():
+    """A broker may send again what was on its way in another order, before anything new."""
+    order = Sequence(0, 0.05, numbered)
+    for packet in (8, 9, 5, 6, 7):
+        order.push(message(packet, again=True, payload=str(packet).encode()))
+    assert order.take(9) == []
+    time.sleep(0.06)
+    assert [one.packet for one in order.take(9)] == [5, 6, 7, 8, 9]
+    assert order.following == 10
+    order.push(message(10, payload=b"10"))
+    assert [one.packet for one in order.take(9)] == [10]

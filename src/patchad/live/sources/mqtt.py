@@ -26,6 +26,8 @@ SETTLE = 35.0
 DOUBT = 60.0
 """Seconds after a connection was made in which messages may have come before, even if the broker does not say so: it
 may have lost acknowledgements, and others send again what they do not know to have arrived."""
+AGAIN = 5.0
+"""Seconds until a subscription that the broker refused after a connection was lost is asked for again."""
 REMEMBERED = 1000
 """Messages without a time that are known again when the broker sends them once more."""
 
@@ -48,6 +50,8 @@ class MqttSource:
         self._waiting: deque[Received] = deque()
         self._taken: list[tuple[Received, list[Message]]] = []
         self._closing = False
+        self._refused: float | None = None
+        """When the broker refused the topic; None: it has not."""
 
     def open(self, position: Position | None) -> None:
         """Remember how far the numbers of packets were, and the last messages that may come again."""
@@ -72,6 +76,8 @@ class MqttSource:
 
     def poll(self) -> list[bytes]:
         """Return the lines of the messages whose turn it is."""
+        if self._refused is not None and time.monotonic() >= self._refused + AGAIN:
+            self._subscribe()
         for _ in range(len(self._waiting)):
             self._order.push(self._waiting.popleft())
         self._taken = [(one, self._messages(one)) for one in self._order.take(BATCH)]
@@ -128,13 +134,14 @@ class MqttSource:
         return lines
 
     def _subscribe(self) -> None:
-        self._doubt = time.monotonic() + DOUBT
+        self._doubt, self._refused = time.monotonic() + DOUBT, None
         self._order.fresh = self._new and not self._connection.present
         self._new = False
         self._connection.client.subscribe(self._topic.endpoint.path, qos=1)
 
     def _on_subscribe(self, client: Any, data: Any, packet: int, reasons: Any, properties: Any) -> None:  # noqa: ARG002
         refused = [str(reason) for reason in reasons if reason.is_failure]
+        self._refused = time.monotonic() if refused else None
         self._connection.settle(f"the broker refused the topic: {refused[0]}" if refused else "")
 
     def _on_message(self, client: Any, data: Any, message: Any) -> None:  # noqa: ARG002

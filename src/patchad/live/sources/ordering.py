@@ -1,9 +1,9 @@
 """Order: messages of a broker that sends some of them late after a connection was lost, in the order of their rows.
 
-A broker numbers the packets of a session one after the other. If the first new one of a connection does not follow the
+A broker numbers the packets of a session one after the other. If the first ones of a connection do not follow the
 last one that was stored, others were on their way when the connection was lost. Some brokers send those again at once
-and in order (Mosquitto), some much later than newer ones (NATS). So what comes is held back until the numbers that are
-missing are there, or for a time where that cannot be told.
+and in order (Mosquitto), some in another order or much later than newer ones (NATS). So what comes is held back until
+the numbers that are missing are there, or for a time where that cannot be told.
 """
 
 from __future__ import annotations
@@ -61,9 +61,12 @@ class Sequence:
         self.fresh = False
         """Whether the broker has just begun to count, so that nothing can be missing, whatever it begins with."""
         self._connection = -1
+        """The connection whose first new message has been looked at."""
         self._ready: deque[Received] = deque()
+        self._next = following
+        """Number of the packet after the last one that is ready; 0: it is not known."""
         self._newest = 0
-        """Number of the newest message among all that came."""
+        """Number of the newest message among all that came; 0: none was new."""
         self._by_number = True
         """Whether numbers tell the order of what is ready."""
         self._held: dict[tuple[int, int], Received] = {}
@@ -75,14 +78,15 @@ class Sequence:
 
     def push(self, message: Received) -> None:
         """Add a message that came."""
-        new = message.qos > 0 and not message.repeated
-        if new and message.connection != self._connection:
-            self._connection = message.connection
-            self._begin(message)
-        if new:
-            self._newest = message.packet
-        if self._until is None or not message.qos:
+        if not message.qos:
             self._ready.append(message)
+            return
+        if message.connection != self._connection:
+            self._look(message)
+        if not message.repeated:
+            self._connection, self._newest, self.fresh = message.connection, message.packet, False
+        if self._until is None:
+            self._append(message)
             return
         self._held.setdefault((message.connection, message.packet), message)
         if self._by_number:
@@ -97,37 +101,55 @@ class Sequence:
         taken: list[Received] = []
         while self._ready and len(taken) < most and (not taken or self._ready[0].connection == taken[0].connection):
             taken.append(self._ready.popleft())
-            one = taken[-1]
-            if self._by_number and one.qos and (not one.repeated or one.packet == self.following):
-                self.following = _after(one.packet)
+            if self._by_number:
+                self.following = _following(self.following, taken[-1])
         if not self._by_number and self._until is None:
             self._by_number = not self._ready
-            self.following = 0 if self._ready else _after(self._newest)
+            self.following = 0 if self._ready else self._next
         return taken
 
-    def _begin(self, first: Received) -> None:
-        """Look whether the first new message of a connection follows the last one that was stored."""
-        due = self.following
-        for one in self._ready:
-            if one.qos and (not one.repeated or one.packet == due):
-                due = _after(one.packet)
-        ahead = (first.packet - due) % PACKETS
-        if (due and not ahead) or self.fresh:
-            self.fresh = False
+    def _look(self, message: Received) -> None:
+        """Hold back, if messages before this one of a new connection are missing, or may be.
+
+        Up to the first new message of a connection, those that the broker sends again are looked at too: it may begin
+        with later ones.
+        """
+        if self.fresh:
             return
-        self._by_number = bool(due) and ahead < PACKETS // 2
-        self._missing = {(due + step - 1) % PACKETS + 1 for step in range(ahead)} if self._by_number else set()
-        self._due = due
-        self._until = time.monotonic() + self._patience
+        ahead = (message.packet - self._next) % PACKETS
+        before = ahead >= PACKETS // 2
+        if not self._next or (before and not message.repeated):
+            self._hold(by_number=False)
+        elif ahead and not before:
+            self._hold(by_number=True)
+            known = {packet for _, packet in self._held}
+            self._missing = {(self._next + step - 1) % PACKETS + 1 for step in range(ahead)} - known
+
+    def _hold(self, *, by_number: bool) -> None:
+        if self._until is None:
+            self._until, self._by_number = time.monotonic() + self._patience, by_number
+        self._by_number = self._by_number and by_number
 
     def _release(self) -> None:
         """Put the messages that were held back into order: of their numbers, or else of their times."""
         held, self._held, self._until = list(self._held.values()), {}, None
         if self._by_number:
-            held.sort(key=lambda one: (one.packet - self._due) % PACKETS)
+            held.sort(key=lambda one: (one.packet - self._next) % PACKETS)
+            for one in held:
+                self._append(one)
         else:
             held = _by_time(held, self._moment)
-        self._ready += held
+            self._ready += held
+            self._next = _after(self._newest or held[-1].packet)
+
+    def _append(self, message: Received) -> None:
+        self._ready.append(message)
+        self._next = _following(self._next, message)
+
+
+def _following(due: int, message: Received) -> int:
+    """Return the number that follows a message, if it is new or the one that is due; else the one that is due."""
+    return _after(message.packet) if message.qos and (not message.repeated or message.packet == due) else due
 
 
 def _after(packet: int) -> int:
