@@ -97,3 +97,22 @@ def test_a_whole_net_and_its_gradients_equal_torchs(monkeypatch):
     torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)
     for (name, _), one, other in zip(net.named_parameters(), others, gradients, strict=True):
         assert float((one - other).abs().max()) < 2e-2 * max(float(other.abs().max()), 1e-3), name
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_kernels_mix_many_nets_at_once_as_each_alone(name):
+    axis, start, stop, width = WHOLE[name]
+    each = [FusedWeights(*(weight.detach() for weight in mixing.fuse(*mixer(width, width + 2)))) for _ in range(3)]
+    each = [FusedWeights(*(weight * (1 + number) for weight in own)) for number, own in enumerate(each)]
+    stacked = FusedWeights(*(torch.stack(weights) for weights in zip(*each, strict=True)))
+    x, grad_out = (mixing._view(torch.randn(3, *SHAPE), axis, start, stop) for _ in range(2))
+    out, grad_x = (mixing._view(torch.full((3, *SHAPE), torch.nan), axis, start, stop) for _ in range(2))
+    options = {"last": axis == 3, "activation": "gelu"}
+    saved = gpu.forward(x, out, stacked, **options, save=True)
+    found = (out, grad_x, *gpu.backward(saved, grad_out, grad_x, **options))
+    for number, weights in enumerate(each):
+        below, passed = (mixing._view(torch.full(SHAPE, torch.nan), axis, start, stop) for _ in range(2))
+        kept = eager.forward(x[number], below, weights, **options, save=True)
+        wanted = (below, passed, *eager.backward(kept, grad_out[number], passed, **options))
+        for one, expected in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one[number], expected, rtol=1e-3, atol=1e-3)

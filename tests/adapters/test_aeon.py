@@ -7,7 +7,7 @@ import pytest
 from aeon.testing.estimator_checking import check_estimator
 from tests.conftest import waves
 
-import patchad.detectors.base
+import patchad.detectors.preparing
 from patchad import make
 from patchad.adapters.aeon import AeonDetector
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_aeons_own_checks(monkeypatch, record_property):
-    monkeypatch.setattr(patchad.detectors.base, "MIN_ROWS", 2)  # the checks fit on few rows
+    monkeypatch.setattr(patchad.detectors.preparing, "MIN_ROWS", 2)  # the checks fit on few rows
     results = check_estimator(AeonDetector, raise_exceptions=False, verbose=False)
     assert {name: result for name, result in results.items() if result != "PASSED"} == {}
     record_property("checks", len(results))

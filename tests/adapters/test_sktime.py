@@ -9,7 +9,7 @@ from sktime.transformations.series.detrend import Detrender
 from sktime.utils.estimator_checks import check_estimator
 from tests.conftest import small, waves
 
-import patchad.detectors.base
+import patchad.detectors.preparing
 from patchad import make
 from patchad.adapters.sktime import SktimeDetector
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_sktimes_own_checks(monkeypatch, record_property):
-    monkeypatch.setattr(patchad.detectors.base, "MIN_ROWS", 2)  # the checks fit on few rows
+    monkeypatch.setattr(patchad.detectors.preparing, "MIN_ROWS", 2)  # the checks fit on few rows
     results = check_estimator(SktimeDetector, raise_exceptions=False, verbose=False)
     assert {name: result for name, result in results.items() if result != "PASSED"} == {}
     record_property("checks", len(results))

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from tests.conftest import small, waves
 
-import patchad.detectors.base
+import patchad.detectors.preparing
 from patchad import InputError, PatchAD, UnsupportedError
 
 
@@ -156,7 +156,7 @@ EXPECTED_TO_FAIL = {
 
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks(monkeypatch):
-    monkeypatch.setattr(patchad.detectors.base, "MIN_ROWS", 2)  # the checks fit on 15 to 30 rows
+    monkeypatch.setattr(patchad.detectors.preparing, "MIN_ROWS", 2)  # the checks fit on 15 to 30 rows
     detector = PatchAD(window=15, max_steps=3, d_model=4, layers=1)
     results = check_estimator(detector, expected_failed_checks=EXPECTED_TO_FAIL, on_fail=None)
     assert {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"} == {}

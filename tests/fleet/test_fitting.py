@@ -68,6 +68,19 @@ def test_every_series_has_the_model_that_fit_makes_of_it(fit, folder, tmp_path, 
     np.testing.assert_array_equal(scores, wanted.detect(normal(1).drop(columns="site")).scores)
 
 
+def test_nets_trained_together_give_the_models_of_one_by_one(fit, folder, tmp_path):
+    (folder / "broken.csv").write_text('a,b\n1,"2\n')
+    normal(0, rows=10).to_csv(folder / "short.csv", index=False)
+    assert fit("--together") == 2
+    assert fit("--one-by-one", out="alone") == 2
+    found, wanted = (manifest(path).set_index("series") for path in (fit.out, tmp_path / "alone"))
+    assert found["error"].to_dict() == wanted["error"].to_dict()
+    for number in range(3):
+        models = [load(path / f"m{number}.safetensors") for path in (fit.out, tmp_path / "alone")]
+        scores, expected = (model.decision_function(normal(number)) for model in models)
+        np.testing.assert_allclose(scores, expected, rtol=1e-3)
+
+
 def test_finished_models_stay_and_changed_ones_are_fitted_again(fit, folder, capsys):
     assert fit() == 0
     before = {path.name: path.stat().st_mtime_ns for path in fit.out.glob("*.safetensors")}

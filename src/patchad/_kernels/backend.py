@@ -36,7 +36,8 @@ class Backend(Protocol):
     """The operations of the net. Modules implement it: `eager`, `cpu` and `gpu`.
 
     A backend without a kernel of its own for an operation re-exports that of `eager`. A mixer reads and writes
-    `(axis, rest)`, `(rest, axis, rest)` or, where `last`, `(rest, axis)`.
+    `(axis, rest)`, `(rest, axis, rest)` or, where `last`, `(rest, axis)`. `cpu` and `gpu` also mix tensors of many nets
+    with one axis more in front, which their weights then have too.
     """
 
     def handles(self, x: Tensor, weights: FusedWeights, *, training: bool) -> bool:
@@ -66,13 +67,32 @@ class Backend(Protocol):
         """
 
 
-def backend_for(x: Tensor) -> Backend:
-    """Return the backend for x: that of its device in single precision, elsewhere and in an exported graph `eager`."""
+def backend_for(x: Tensor, *, stacked: bool = False) -> Backend:
+    """Return the backend for x: that of its device in single precision, elsewhere and in an exported graph `eager`.
+
+    For stacked nets that is `eager` too, but for operations that take such tensors themselves (`stacked`).
+    """
     plain = x.dtype != torch.float32 or torch.compiler.is_exporting() or _plain.get()
-    return _load("any" if plain else x.device.type)
+    return _load("any" if plain or (is_stacked() and not stacked) else x.device.type)
 
 
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
+_stacked: ContextVar[bool] = ContextVar("stacked", default=False)
+
+
+@contextmanager
+def stacked_nets() -> Iterator[None]:
+    """Announce that `torch.vmap` runs many nets of one shape at once: operations then have to be ones that it knows."""
+    token = _stacked.set(True)
+    try:
+        yield
+    finally:
+        _stacked.reset(token)
+
+
+def is_stacked() -> bool:
+    """Return whether many nets are run at once."""
+    return _stacked.get()
 
 
 @contextmanager

@@ -25,6 +25,10 @@ def forward(
     x: Tensor, out: Tensor, weights: FusedWeights, *, last: bool, activation: Activation, save: bool
 ) -> Sequence[Tensor]:
     """Mix x into `out`; `backward` computes the rest again from x."""
+    if weights.widen.ndim == 3:  # of many nets
+        for one, below, *own in zip(x, out, *weights, strict=True):
+            forward(one, below, FusedWeights(*own), last=last, activation=activation, save=False)
+        return (x, *weights) if save else ()
     weights = FusedWeights(*(tensor.contiguous() for tensor in weights))
     hidden, gelu = len(weights.shift), activation == "gelu"
     _mixing.forward(
@@ -39,6 +43,10 @@ def backward(
     """Write the gradient of x into `grad_x` and return those of the weights."""
     x, *weights = saved
     widen, shift, narrow, _ = weights
+    if widen.ndim == 3:  # of many nets
+        calls = zip(zip(*saved, strict=True), grad_out, grad_x, strict=True)
+        each = [backward(own, above, below, last=last, activation=activation) for own, above, below in calls]
+        return [torch.stack(found) for found in zip(*each, strict=True)]
     transposed = widen.T.contiguous(), narrow.T.contiguous()
     found = [torch.empty_like(tensor) for tensor in weights]
     _mixing.backward(

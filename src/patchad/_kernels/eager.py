@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from patchad._kernels.backend import EPSILON, Activation, FusedWeights
+from patchad._kernels.backend import EPSILON, Activation, FusedWeights, is_stacked
 
 
 def handles(x: Tensor, weights: FusedWeights, *, training: bool) -> bool:  # noqa: ARG001 - any
@@ -59,6 +59,15 @@ def mix_out_of_place(x: Tensor, weights: FusedWeights, *, last: bool, activation
     return x + (hidden @ weights.narrow.T + weights.bias if last else weights.narrow @ hidden + weights.bias[:, None])
 
 
+def mix_differentiably(x: Tensor, weights: FusedWeights, *, last: bool, activation: Activation) -> Tensor:
+    """Mix x in operations whose gradients torch knows: none of them writes into a tensor that one needs."""
+    along = -1 if last else -2
+    centred = x - x.mean(along, keepdim=True)
+    scale = (centred.square().sum(along, keepdim=True) + x.shape[along] * EPSILON).rsqrt()
+    hidden = _activate(_first_product(centred * scale, weights, last), activation, in_place=False)
+    return x + (hidden @ weights.narrow.T + weights.bias if last else weights.narrow @ hidden + weights.bias[:, None])
+
+
 def fuse(scale: Tensor, offset: Tensor, matrix: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
     """Fuse the scale and shift of a LayerNorm into the linear map after it."""
     shift = torch.addmv(bias, matrix, offset)
@@ -69,8 +78,8 @@ def weighted_sum(views: Iterable[Tensor], weights: Tensor) -> Tensor:
     """Sum weighted views; each is added before the next is drawn, so that the next may overwrite it."""
     pairs = zip(views, weights[..., None, None], strict=True)
     total = torch.mul(*next(pairs))
-    for view, weight in pairs:
-        total = total.addcmul_(view, weight)
+    for view, weight in pairs:  # vmap knows no addcmul_
+        total = total + view * weight if is_stacked() else total.addcmul_(view, weight)
     return total
 
 

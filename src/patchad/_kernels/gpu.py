@@ -101,6 +101,7 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     shift_ptr,
     narrow_ptr,
     bias_ptr,
+    net_stride,
     outer_stride,
     axis_stride,
     INNERS,
@@ -115,6 +116,13 @@ def _forward_kernel(  # type: ignore[no-untyped-def]
     GELU: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
+    net = tl.program_id(1).to(tl.int64)  # of many that are mixed at once
+    x_ptr += net * net_stride
+    y_ptr += net * net_stride
+    widen_ptr += net * HIDDEN * AXIS
+    shift_ptr += net * HIDDEN
+    narrow_ptr += net * HIDDEN * AXIS
+    bias_ptr += net * AXIS
     axis, hidden = tl.arange(0, BLOCK_A), tl.arange(0, BLOCK_H)
     if HIDDEN <= BLOCK_H:  # wider matrices are read for every tile
         widen = _matrix(widen_ptr, axis, hidden, AXIS, HIDDEN, 1, AXIS)
@@ -149,6 +157,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     shift_ptr,
     narrow_ptr,
     partial_ptr,
+    net_stride,
     outer_stride,
     axis_stride,
     INNERS,
@@ -163,6 +172,13 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
     GELU: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
+    net = tl.program_id(1).to(tl.int64)  # of many that are mixed at once
+    x_ptr += net * net_stride
+    grad_out_ptr += net * net_stride
+    grad_x_ptr += net * net_stride
+    widen_ptr += net * HIDDEN * AXIS
+    shift_ptr += net * HIDDEN
+    narrow_ptr += net * HIDDEN * AXIS
     axis, hidden = tl.arange(0, BLOCK_A), tl.arange(0, BLOCK_H)
     widen = _matrix(widen_ptr, hidden, axis, HIDDEN, AXIS, AXIS, 1)
     narrow = _matrix(narrow_ptr, axis, hidden, AXIS, HIDDEN, HIDDEN, 1)
@@ -185,7 +201,9 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
         mean, squares = tl.sum(passed, axis=1) / AXIS, tl.sum(passed * normal, axis=1)
         passed = (passed - mean[:, None] - normal * squares[:, None]) * scale[:, None]
         tl.store(grad_x_ptr + start + offset, grad_out + passed, mask=inside)
-    partial_ptr += tl.program_id(0) * (2 * HIDDEN * AXIS + HIDDEN + AXIS)  # in the order of a mixer's weights
+    partial_ptr += (net * tl.num_programs(0) + tl.program_id(0)) * (
+        2 * HIDDEN * AXIS + HIDDEN + AXIS
+    )  # in the order of a mixer's weights
     known = (hidden[:, None] < HIDDEN) & (axis[None, :] < AXIS)
     tl.store(partial_ptr + hidden[:, None] * AXIS + axis[None, :], grad_widen, mask=known)
     tl.store(partial_ptr + HIDDEN * AXIS + hidden, grad_shift, mask=hidden < HIDDEN)
@@ -197,7 +215,7 @@ def _backward_kernel(  # type: ignore[no-untyped-def]
 
 def handles(x: Tensor, weights: FusedWeights, *, training: bool) -> bool:
     """Return whether a program can hold the tiles, and in training the gradients, of these sizes."""
-    narrow = len(weights.shift) <= MAX_TRAINED if training else len(weights.bias) <= MAX_AXIS
+    narrow = weights.shift.shape[-1] <= MAX_TRAINED if training else weights.bias.shape[-1] <= MAX_AXIS
     return narrow and x.numel() < MAX_VALUES
 
 
@@ -205,15 +223,13 @@ def forward(
     x: Tensor, out: Tensor, weights: FusedWeights, *, last: bool, activation: Activation, save: bool
 ) -> Sequence[Tensor]:
     """Mix x into `out`; `backward` computes the rest again from x."""
-    wide = max(len(weights.bias), len(weights.shift)) > WIDE
-    programs, sizes = _plan(x, last, weights, columns=64, each=6 if wide else 8)
+    wide = max(weights.bias.shape[-1], weights.shift.shape[-1]) > WIDE
+    grid, sizes = _plan(x, last, weights, columns=64, each=6 if wide else 8)
     if sizes["BLOCK_H"] > HELD:
         sizes["BLOCK_H"] = READ
     sizes["num_warps"] = 2 if sizes["BLOCK_A"] == 16 else 4
     precision = PRECISIONS[torch.get_float32_matmul_precision()]
-    _forward_kernel[(programs,)](
-        x, out, *weights, **sizes, GELU=activation == "gelu", PRECISION=precision, num_stages=1
-    )
+    _forward_kernel[grid](x, out, *weights, **sizes, GELU=activation == "gelu", PRECISION=precision, num_stages=1)
     return (x, *weights) if save else ()
 
 
@@ -222,16 +238,18 @@ def backward(
 ) -> Sequence[Tensor]:
     """Write the gradient of x into `grad_x` and return those of the weights."""
     x, weights = saved[0], FusedWeights(*saved[1:])
-    wide = max(len(weights.shift), len(weights.bias)) > WIDE
-    programs, sizes = _plan(x, last, weights, columns=32, each=2 if wide else 8)
+    wide = max(weights.shift.shape[-1], weights.bias.shape[-1]) > WIDE
+    grid, sizes = _plan(x, last, weights, columns=32, each=2 if wide else 8)
     sizes |= {"num_warps": 4 if wide else 2, "GELU": activation == "gelu"}
-    counts = [weight.numel() for weight in weights]
-    partial = torch.empty((programs, sum(counts)), device=x.device)  # every program sums over its own tiles
-    _backward_kernel[(programs,)](
+    programs, nets = grid
+    counts = [weight.numel() // nets for weight in weights]
+    partial = torch.empty((nets, programs, sum(counts)), device=x.device)  # every program sums over its own tiles
+    _backward_kernel[grid](
         x, grad_out, grad_x, *weights[:3], partial, **sizes, PRECISION=GRADIENT_PRECISION, num_stages=1
     )
-    pieces = torch.split(_column_sums(partial), counts)
-    return [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
+    total = _column_sums(partial[0])[None] if nets == 1 else partial.sum(1)
+    pieces = torch.split(total, counts, dim=1)
+    return [piece.reshape(weight.shape) for piece, weight in zip(pieces, weights, strict=True)]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -255,11 +273,17 @@ def _column_sums(partial: Tensor) -> Tensor:
 
 def _plan(
     x: Tensor, last: bool, weights: FusedWeights, *, columns: int, each: int
-) -> tuple[int, dict[str, int | bool]]:
-    """Return the number of programs, at most `each` per multiprocessor, and the sizes that a kernel takes."""
-    (outers, axis, inners), (outer_stride, axis_stride) = layout(x, last=last)
-    hidden, across = len(weights.shift), -(-inners // columns)
+) -> tuple[tuple[int, int], dict[str, int | bool]]:
+    """Return the numbers of programs of a net and of nets, and the sizes that a kernel takes.
+
+    There are at most `each` programs per multiprocessor, or one for each net.
+    """
+    stacked = weights.shift.ndim == 2
+    (outers, axis, inners), (outer_stride, axis_stride) = layout(x[0] if stacked else x, last=last)
+    hidden, across = weights.shift.shape[-1], -(-inners // columns)
+    nets = len(x) if stacked else 1
     sizes = {
+        "net_stride": x.stride(0) if stacked else 0,
         "outer_stride": outer_stride,
         "axis_stride": axis_stride,
         "INNERS": inners,
@@ -272,7 +296,8 @@ def _plan(
         "BLOCK_I": columns,
         "LAST": last,
     }
-    return min(across * outers, each * _multiprocessors(x.device)), sizes
+    programs = -(-each * _multiprocessors(x.device) // nets)
+    return (min(across * outers, programs), nets), sizes
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from patchad._kernels import eager
-from patchad._kernels.backend import Activation, Backend, FusedWeights, backend_for
+from patchad._kernels.backend import Activation, Backend, FusedWeights, backend_for, is_stacked
 
 Axis = Literal[0, 1, 3]
 
@@ -49,12 +49,15 @@ def mix(x: Tensor, axis: Axis, spans: Sequence[MixerSpan], activation: Activatio
     in_place
         Overwrite x with the result, unless gradients are enabled.
     """
+    last = axis == 3
+    if is_stacked() and any(_backend(x, span.weights, training=True) is eager for span in spans):
+        return _mix_plainly(x, axis, spans, activation)
     if torch.is_grad_enabled():
         bounds = [(span.start, span.stop) for span in spans]
         tensors = [tensor for span in spans for tensor in span.weights]
-        mixed: Tensor = _Mix.apply(x, axis, bounds, activation, *tensors)  # type: ignore[no-untyped-call]
+        function = _StackedMix if is_stacked() else _Mix
+        mixed: Tensor = function.apply(x, axis, bounds, activation, *tensors)  # type: ignore[no-untyped-call]
         return mixed
-    last = axis == 3
     if torch.compiler.is_exporting():
         found = [
             eager.mix_out_of_place(_view(x, axis, start, stop), weights, last=last, activation=activation)
@@ -102,16 +105,52 @@ class _Mix(torch.autograd.Function):
         return grad_x, None, None, None, *found
 
 
+class _StackedMix(torch.autograd.Function):
+    """`_Mix` under `torch.vmap`: the axis of the nets is moved to the front, and all of them are mixed at once."""
+
+    @staticmethod
+    def forward(
+        x: Tensor, axis: Axis, bounds: list[tuple[int, int]], activation: Activation, *weights: Tensor
+    ) -> Tensor:
+        raise NotImplementedError("stacked nets run under torch.vmap only")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Save nothing: `_Mix` does."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:  # noqa: ARG004 - torch's
+        """Mix with one more axis in front of all tensors."""
+        x, axis, bounds, activation, *weights = (
+            one.movedim(dim, 0).contiguous() if isinstance(one, Tensor) else one
+            for one, dim in zip(inputs, in_dims, strict=True)
+        )
+        return _Mix.apply(x, axis, bounds, activation, *weights), 0  # type: ignore[no-untyped-call]
+
+
+def _mix_plainly(x: Tensor, axis: Axis, spans: Sequence[MixerSpan], activation: Activation) -> Tensor:
+    """Mix in operations that `torch.vmap` and autograd know."""
+    found = [
+        eager.mix_differentiably(_view(x, axis, start, stop), weights, last=axis == 3, activation=activation)
+        for start, stop, weights in spans
+    ]
+    return torch.cat([one.reshape(x.shape[0], -1, *x.shape[2:]) for one in found], dim=1)
+
+
 def _backend(x: Tensor, weights: FusedWeights, *, training: bool) -> Backend:
-    backend = backend_for(x)
+    backend = backend_for(x, stacked=True)
     return backend if backend.handles(x, weights, training=training) else eager
 
 
 def _view(x: Tensor, axis: Axis, start: int, stop: int) -> Tensor:
-    """View a span of `(c, n, b, d)` as `(axis, rest)`, `(rest, axis, rest)` or, for the last axis, `(rest, axis)`."""
+    """View a span of `(c, n, b, d)` as `(axis, rest)`, `(rest, axis, rest)` or, for the last axis, `(rest, axis)`.
+
+    Tensors of many nets have their axis in front.
+    """
+    nets, (channels, positions, batch, features) = x.shape[:-4], x.shape[-4:]
     if axis == 0:
-        size = x.shape[2] * x.shape[3]
-        return x.view(x.shape[0], -1)[:, start * size : stop * size]
+        size = batch * features
+        return x.view(*nets, channels, -1)[..., start * size : stop * size]
     if axis == 1:
-        return x.view(x.shape[0], x.shape[1], -1)[:, start:stop]
-    return x.view(-1, x.shape[3])
+        return x.view(*nets, channels, positions, -1)[..., start:stop, :]
+    return x.view(*nets, -1, features)

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from patchad.detectors.base import MIN_ROWS, Detector
+from patchad.detectors.base import Detector
 from patchad.detectors.patchad import PatchAD
+from patchad.detectors.preparing import MIN_ROWS
 from patchad.detectors.registry import make
 from patchad.errors import InputError, MissingExtraError
 from patchad.streaming.detector import StreamDetector

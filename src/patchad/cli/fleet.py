@@ -69,6 +69,13 @@ def fit(
             "own scale, memory and calibration; tuned: and train it a little further."
         ),
     ] = ModeName.each,
+    together: Annotated[
+        bool | None,
+        typer.Option(
+            "--together/--one-by-one",
+            help="Whether series that train their own nets train them at once; by default where there is a GPU.",
+        ),
+    ] = None,
     engine: Engine = EngineName.local,
     workers: Workers = None,
     address: Address = None,
@@ -95,6 +102,7 @@ def fit(
         parameters=parameters,
         excluded=() if exclude_periods is None else tuple(read_periods(exclude_periods)),
         reading=replace(_without(reading, by), unread=parameters.get("ignore", ())),
+        together=together,
     )
     with _resumable(output), make_runner(engine, workers, address) as runner, _bar("fitting") as watch:
         outcome = fit_fleet(job, runner, watch)

@@ -21,33 +21,31 @@ from patchad.alarms.knowledge import Direction
 from patchad.alarms.likeness import Likeness
 from patchad.alarms.listing import AlarmStage
 from patchad.alarms.rules import AlarmRules
-from patchad.data.holdout import held_out_blocks
 from patchad.data.parameters import check_types
 from patchad.data.periods import Periods
 from patchad.data.preparing import Missing
-from patchad.data.series import Prepared, Series, check_observed, check_width, medians_of, of_each
+from patchad.data.series import Prepared, Series, check_width
 from patchad.data.stages import Scored, Stage, shares_of
 from patchad.data.switches import SWITCH_RANGE, Switches
-from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
+from patchad.data.table import FloatArray, Table, is_list_of_series
 from patchad.data.windows import ScoreBlock
-from patchad.detectors.cleaning import check_contamination, clean_train
+from patchad.detectors.cleaning import check_contamination
 from patchad.detectors.conventions import Conventions
 from patchad.detectors.early import learn_early
 from patchad.detectors.judging import judge, retract
 from patchad.detectors.listing import expectations_of, list_events
 from patchad.detectors.operator import check_changeable, knowledge_of, quiet_rows
 from patchad.detectors.planning import plan_of
-from patchad.detectors.reading import cut, match, notes_of, read
+from patchad.detectors.preparing import MIN_ROWS, Train, prepare_train
+from patchad.detectors.reading import notes_of, read
 from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
-from patchad.errors import InputError, listed
+from patchad.errors import InputError
 from patchad.results.detection import Detection
 from patchad.streaming.detector import StreamDetector
 from patchad.thresholds.base import Threshold
 from patchad.thresholds.registry import make_threshold
 
-MIN_ROWS = 32
-"""Rows of train below which nothing can be learned."""
 CHUNK_ROWS = 65_536
 """Rows that a batch call pushes through the stages at once."""
 MIN_MERGE_GAP = 10
@@ -180,30 +178,18 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         y
             Ignored.
         """
+        self.switches_: Switches
+        self.initial_: FloatArray
+        self.fit_notes_: tuple[str, ...]
         self._check_parameters()
-        raw = [to_table(item, unread=self.ignore) for item in (X if is_list_of_series(X) else [X])]
-        self.switches_, notes = Switches.learn(raw)
-        tables = [self.switches_.encode(table) for table in raw]
-        self._learn_channels(tables[0])
-        values = of_each(tables, lambda table: match(self, table, complete=True).values)
-        of_each(tables, lambda _, v: check_observed(v, self.channels_), values)
-        self.initial_ = medians_of(values)
-        prepared = of_each(tables, lambda table, v: cut(self, table, v), values)
-        cleaned = clean_train(prepared, values, contamination=self.contamination, window=max(self._window(), MIN_ROWS))
-        segments = cleaned.segments
-        rows = max(len(segment) for segment in segments)
-        if rows < MIN_ROWS:
-            raise InputError(
-                f"train has {rows} rows in one piece (n_samples = {rows}), at least {MIN_ROWS} are needed; "
-                "pass more rows, or raise max_gap if gaps cut them"
-            )
-        left_out = [f"left out as asked: {listed(self.ignore)}"] if self.ignore else []
-        more = (note for p in prepared for note in p.notes)
-        self.fit_notes_: tuple[str, ...] = (*left_out, *notes, *more, *cleaned.notes)
-        share = self._plan([len(segment) for segment in segments])
-        blocks = [held_out_blocks(len(segment), share, self._window()) for segment in segments]
-        self._fit(segments, blocks)
-        self._score_train(segments, blocks if share > 0 else [[slice(0, len(s))] for s in segments], cleaned.values)
+        train = prepare_train(self, X)
+        self._fit(train.segments, train.blocks)
+        return self._finish_fit(train)
+
+    def _finish_fit(self, train: Train) -> Self:
+        """Score train, and learn from its scores."""
+        segments, blocks = train.segments, train.blocks
+        self._score_train(segments, train.judged, train.values)
         self.early_ = learn_early(self, segments, blocks)
         self.likeness_ = Likeness.fit(segments, blocks, self._window())
         self.feedback_: tuple[Judgement, ...] = ()

@@ -16,9 +16,10 @@ from patchad.data.series import Prepared, Series
 from patchad.data.stages import Scored
 from patchad.data.switches import Switches
 from patchad.data.table import FloatArray, Table, is_list_of_series, to_table
-from patchad.detectors.base import MIN_ROWS, Detector
+from patchad.detectors.base import Detector
 from patchad.detectors.listing import list_events
 from patchad.detectors.patchad import PatchAD
+from patchad.detectors.preparing import MIN_ROWS
 from patchad.detectors.reading import read
 from patchad.errors import InputError
 from patchad.model.pretrained import SHIPPED

@@ -136,6 +136,12 @@ class WindowDetector(Detector):
         return str(self.window_)
 
     def _fit(self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> None:
+        self._learn(*self._parts(train, held_out))
+
+    def _parts(
+        self, train: Sequence[Series], held_out: Sequence[Sequence[slice]]
+    ) -> tuple[Sequence[FloatArray], Sequence[FloatArray]]:
+        """Fit the scale; return the rows to learn from, and those that are held out, with what windows need before."""
         known = known_parts(train, held_out)
         # A held-out window may reach back into rows that were trained on; it is judged by its own end.
         unknown = [
@@ -144,7 +150,7 @@ class WindowDetector(Detector):
             for block in blocks
         ]
         self.scaler_ = self._scaler(known)
-        self._learn(known, [values for values in unknown if len(values) >= self.window_])
+        return known, [values for values in unknown if len(values) >= self.window_]
 
     def _scaled_windows(self, series: Sequence[FloatArray], most: int) -> FloatArray:
         """Take at most `most` windows evenly from these series, `stride` rows apart or more; scaled, `(b, t, c)`."""

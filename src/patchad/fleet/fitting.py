@@ -24,20 +24,24 @@ from patchad.data.reading import Reading
 from patchad.data.switches import Switches
 from patchad.data.table import Table
 from patchad.detectors.patchad import PatchAD
+from patchad.detectors.together import fit_together
 from patchad.errors import InputError, PatchADError
 from patchad.fleet.detecting import check_apart
 from patchad.fleet.loading import Source, load
 from patchad.fleet.models import SUFFIX, Model
 from patchad.fleet.names import file_names
-from patchad.fleet.planning import batches, find_series, key_of, shares
+from patchad.fleet.planning import batches, find_series, key_of, packs, shares
 from patchad.fleet.results import Fitted, Outcome, fit_manifest_csv
 from patchad.fleet.runner import Runner
+from patchad.model.training import find_device
 
 Mode = Literal["each", "global", "tuned"]
 TUNE_STEPS = 100
 """Steps that `tuned` trains a shared net on the rows of one series."""
 SHARED_ROWS = 400_000
 """Rows of a family, its series' newest, that its net is trained on."""
+PACK = 200
+"""Most series whose nets are trained together."""
 DONE, SHARED = ".done", ".shared"
 """Folders of what a later run needs to go on."""
 
@@ -58,11 +62,13 @@ class FitJob:
     """Periods that are no part of train."""
     reading: Reading = field(default_factory=Reading)
     tune_steps: int = TUNE_STEPS
+    together: bool | None = None
+    """Whether series that train their own nets train them at once; None: where there is a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Series that one worker fits, one after the other."""
+    """Series that one worker fits."""
 
     job: FitJob
     sources: tuple[Source, ...]
@@ -163,7 +169,8 @@ def _tasks(
         if isinstance(net, str):
             done |= {one.name: Fitted(series=one.name, error=one.told(net)) for one in own}
             continue
-        for batch in batches(own, runner.workers):
+        at_once = net is None and _together(job)
+        for batch in packs(own, runner.workers, PACK) if at_once else batches(own, runner.workers):
             files, hashes = tuple(names[one.name] for one in batch), tuple(keys[one.name] for one in batch)
             tasks.append(Task(job, batch, files, hashes, net))
     return tasks
@@ -239,22 +246,40 @@ def share_task(task: Task) -> str:
 
 def fit_task(task: Task) -> list[Fitted]:
     """Fit the series of a task and write the model of each."""
-    files = dict(zip([one.name for one in task.sources], zip(task.files, task.keys, strict=True), strict=True))
-    results = []
+    at_once = task.net is None and _together(task.job)
+    waiting: list[_Waiting] = []
+    results: list[Fitted] = []
     for source, loaded in load(task.sources, task.job.by, task.job.reading):
-        began = time.perf_counter()
         try:
             if isinstance(loaded, InputError):
                 results.append(Fitted(series=source.name, error=str(loaded)))
-            else:
-                results.append(_fit(source, loaded.table(), task, *files[source.name], began))
+                continue
+            waiting.append(_prepared(source, loaded.table(), task))
         except PatchADError as error:
-            seconds = time.perf_counter() - began
-            results.append(Fitted(series=source.name, seconds=seconds, error=source.told(error)))
-    return results
+            results.append(Fitted(series=source.name, error=source.told(error)))
+        if not at_once:
+            results += _fit(waiting, task)
+            waiting = []
+    return results + _fit(waiting, task)
 
 
-def _fit(source: Source, table: Table, task: Task, file: str, key: str, began: float) -> Fitted:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A series that is read and waits for its model."""
+
+    source: Source
+    detector: PatchAD
+    tables: Sequence[Table]
+    rows: int
+
+
+def _together(job: FitJob) -> bool:
+    if job.together is not None:
+        return job.together
+    return find_device(str(job.parameters.get("device", "auto"))).type == "cuda"
+
+
+def _prepared(source: Source, table: Table, task: Task) -> _Waiting:
     job = task.job
     table = without_groups(table)
     detector = PatchAD(**job.parameters)
@@ -264,14 +289,39 @@ def _fit(source: Source, table: Table, task: Task, file: str, key: str, began: f
         detector.begin_with(shared.net_.state_dict(), steps)
         table = _ordered(encoded(table, job), shared.fit_columns_)
     tables = exclude_periods([table], job.excluded) if job.excluded else [table]
-    detector.fit(tables)
+    return _Waiting(source, detector, tables, len(table.values))
+
+
+def _fit(waiting: Sequence[_Waiting], task: Task) -> list[Fitted]:
+    """Fit series, one or several at once, and write their models."""
+    files = dict(zip([one.name for one in task.sources], zip(task.files, task.keys, strict=True), strict=True))
+    began = time.perf_counter()
+    errors: list[PatchADError | None] = [None] * len(waiting)
+    if len(waiting) > 1:
+        errors = fit_together([one.detector for one in waiting], [one.tables for one in waiting])
+    elif waiting:
+        try:
+            waiting[0].detector.fit(waiting[0].tables)
+        except PatchADError as error:
+            errors = [error]
+    seconds = (time.perf_counter() - began) / max(len(waiting), 1)
+    return [
+        _written(one, task.job, *files[one.source.name], seconds)
+        if error is None
+        else Fitted(series=one.source.name, seconds=seconds, error=one.source.told(error))
+        for one, error in zip(waiting, errors, strict=True)
+    ]
+
+
+def _written(one: _Waiting, job: FitJob, file: str, key: str, seconds: float) -> Fitted:
+    detector = one.detector
     with tempfile.TemporaryDirectory(prefix="patchad-") as folder:
         content = detector.save(Path(folder) / f"model{SUFFIX}").read_bytes()
     found = Fitted(
-        series=source.name,
-        rows=len(table.values),
+        series=one.source.name,
+        rows=one.rows,
         channels=len(detector.channels_),
-        seconds=time.perf_counter() - began,
+        seconds=seconds,
         key=key,
         checksum=hashlib.sha256(content).hexdigest(),
         notes=detector.fit_notes_,

@@ -133,6 +133,27 @@ def batches(sources: Sequence[Source], workers: int) -> list[tuple[Source, ...]]
     return tasks
 
 
+def packs(sources: Sequence[Source], workers: int, most: int) -> list[tuple[Source, ...]]:
+    """Put series into tasks of up to `most`, a fair part for each worker, whatever files they come from.
+
+    Examples
+    --------
+    >>> files = [File(str(n), f"{n}.csv", 1000, "") for n in range(10)]
+    >>> [len(one) for one in packs([Source(file.name, (file,)) for file in files], workers=2, most=4)]
+    [4, 4, 2]
+    """
+    size = min(math.ceil(len(sources) / workers), most)
+    found: list[list[Source]] = []
+    files: set[File] = set()
+    for source in sources:
+        files |= set(source.files)
+        if not found or len(found[-1]) == size or sum(file.size for file in files) > TASK_BYTES:
+            found.append([])
+            files = set(source.files)
+        found[-1].append(source)
+    return [tuple(one) for one in found]
+
+
 def size_of(batched: Iterable[Sequence[Source]]) -> int:
     """Return the bytes of all files of these series."""
     return sum(file.size for file in {file for own in batched for one in own for file in one.files})

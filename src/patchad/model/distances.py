@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from patchad._kernels import eager
-from patchad._kernels.backend import Backend, backend_for
+from patchad._kernels.backend import Backend, backend_for, is_stacked
 from patchad.model.net import ScaleOutput
 
 DistanceName = Literal["kl", "jsd", "l2", "wasserstein"]
@@ -48,24 +48,43 @@ def _product_mean(one: Tensors, other: Tensors) -> Tensor:
 
 
 class _KLSummary(torch.autograd.Function):
-    """Mean of sum_d p log p, and the means of p and log p over the patches, `(c, b, d)`."""
+    """Mean of sum_d p log p, and the means of p and log p over the patches, `(c, b, d)`; of many nets, for each."""
 
     @staticmethod
     def forward(ctx: Any, view: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         p, logs = eager.distance_features(view, softmax=True)
         ctx.save_for_backward(p, logs)
-        return (p * logs).sum() / p[..., 0].numel(), p.mean(1), logs.mean(1)
+        return (p * logs).sum((-4, -3, -2, -1)) / math.prod(p.shape[-4:-1]), p.mean(-3), logs.mean(-3)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         p, logs = ctx.saved_tensors
-        own, of_p, of_logs = gradients[0] / p[..., 0].numel(), gradients[1] / p.shape[1], gradients[2] / p.shape[1]
-        lower = torch.addcmul((own + of_p).unsqueeze(1), logs, own).mul_(p).add_(of_logs.unsqueeze(1))
+        own = (gradients[0] / math.prod(p.shape[-4:-1])).reshape(*p.shape[:-4], 1, 1, 1, 1)
+        of_p, of_logs = (gradient.unsqueeze(-3) / p.shape[-3] for gradient in gradients[1:])
+        lower = torch.addcmul(own + of_p, logs, own).mul_(p).add_(of_logs)
         return lower.addcmul_(p, lower.sum(-1, keepdim=True), value=-1)
 
 
+class _StackedKLSummary(torch.autograd.Function):
+    """`_KLSummary` under `torch.vmap`."""
+
+    @staticmethod
+    def forward(view: Tensor) -> Tensor:
+        raise NotImplementedError("stacked nets run under torch.vmap only")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Save nothing: `_KLSummary` does."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], view: Tensor) -> tuple[Tensors, tuple[int, ...]]:  # noqa: ARG004 - torch's
+        """Take the axis of the nets to the front."""
+        return _KLSummary.apply(view.movedim(in_dims[0], 0)), (0, 0, 0)  # type: ignore[no-untyped-call]
+
+
 def _kl_summary(view: Tensor) -> Tensors:
-    found: Tensors = _KLSummary.apply(view)  # type: ignore[no-untyped-call]
+    function = _StackedKLSummary if is_stacked() else _KLSummary
+    found: Tensors = function.apply(view)  # type: ignore[no-untyped-call]
     return found
 
 

@@ -159,7 +159,7 @@ def train(
         for goal in goals
     ]
     steps = planned_steps(len(windows), config)
-    checks = _batches(_evenly(held_out), scale, config.batch_size, device)
+    checks = _batches(even_windows(held_out), scale, config.batch_size, device)
     draw = _device_sampler(windows, scale, device) if device.type == "cuda" else _sampler(windows, scale)
     train_step, best = TrainStep(net, goals, optimizers), _Best()
     history: list[Progress] = []
@@ -177,7 +177,7 @@ def train(
         progress = Progress(step, steps, float(recent) / since, held, time.monotonic() - began)
         if watch is not None:
             watch(progress)
-        if not _is_sound(progress.loss):
+        if not is_sound(progress.loss):
             break
         if check:
             history.append(progress)
@@ -196,8 +196,17 @@ def _set_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
             group["lr"] = rate
 
 
-def _is_sound(loss: float) -> bool:
+def is_sound(loss: float) -> bool:
+    """Return whether training has not diverged."""
     return abs(loss) < DIVERGED
+
+
+def diverged(last: Progress, config: TrainConfig) -> str:
+    """Say that training diverged, and what to do."""
+    return (
+        f"training diverged: at step {last.step} the loss is {last.loss:.3g}, {last.held_out:.3g} on held-out windows; "
+        f"lower learning_rate={config.learning_rate:g}"
+    )
 
 
 class _Best:
@@ -209,7 +218,7 @@ class _Best:
 
     def update(self, net: nn.Module, loss: float) -> bool:
         """Keep the weights if they are the best; return whether training goes on."""
-        if loss < self._loss and _is_sound(loss):
+        if loss < self._loss and is_sound(loss):
             self._loss, self._stale = loss, 0
             self._weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
         else:
@@ -218,15 +227,12 @@ class _Best:
 
     def restore(self, net: nn.Module, last: Progress, config: TrainConfig, *, checked: bool) -> None:
         """Load the best weights, or keep the last ones where none were checked; refuse a net that diverged."""
-        diverged = f"training diverged: at step {last.step} the loss is {last.loss:.3g}"
         if self._weights is not None:
             net.load_state_dict(self._weights)
-            if not _is_sound(last.loss):
-                logger.warning("%s; the weights with the lowest held-out loss are used", diverged)
-        elif checked or not _is_sound(last.loss):
-            raise InputError(
-                f"{diverged}, {last.held_out:.3g} on held-out windows; lower learning_rate={config.learning_rate:g}"
-            )
+            if not is_sound(last.loss):
+                logger.warning("%s; the weights with the lowest held-out loss are used", diverged(last, config))
+        elif checked or not is_sound(last.loss):
+            raise InputError(diverged(last, config))
 
 
 class TrainStep:
@@ -245,7 +251,7 @@ class TrainStep:
 
     def _step(self, batch: Tensor) -> tuple[Tensor, ...]:
         values = []
-        with _fast_products(batch.device):
+        with fast_products(batch.device):
             for goal, optimizer in zip(self._goals, self._optimizers, strict=True):
                 self._net.zero_grad(set_to_none=True)
                 values.append(_gradients(self._net, goal, batch))
@@ -254,7 +260,7 @@ class TrainStep:
 
 
 @contextmanager
-def _fast_products(device: torch.device) -> Iterator[None]:
+def fast_products(device: torch.device) -> Iterator[None]:
     """Let a GPU multiply in TF32: its ten bits are far more than two batches have in common."""
     precision = torch.get_float32_matmul_precision()
     if device.type != "cuda" or precision != "highest":
@@ -297,13 +303,7 @@ def _device_sampler(
     windows: WindowSampler, scale: Scaler, device: torch.device
 ) -> Callable[[NDArray[np.intp]], Tensor]:
     """Copy the series to the device once and cut windows there."""
-    rows = torch.cat(
-        [
-            torch.from_numpy(scale(values[first : first + SCALED_ROWS])).to(device)
-            for values in windows.series
-            for first in range(0, len(values), SCALED_ROWS)
-        ]
-    )
+    rows = scaled_rows(windows, scale, device)
     steps = torch.arange(windows.window, device=device)
 
     def draw(chosen: NDArray[np.intp]) -> Tensor:
@@ -311,6 +311,17 @@ def _device_sampler(
         return rows[first[:, None] + steps]
 
     return draw
+
+
+def scaled_rows(windows: WindowSampler, scale: Scaler, device: torch.device) -> Tensor:
+    """Return the scaled rows of all series that windows are drawn from, end to end, on the device."""
+    return torch.cat(
+        [
+            torch.from_numpy(scale(values[first : first + SCALED_ROWS])).to(device)
+            for values in windows.series
+            for first in range(0, len(values), SCALED_ROWS)
+        ]
+    )
 
 
 def find_device(device: str) -> torch.device:
@@ -340,6 +351,19 @@ def planned_steps(windows: int, config: TrainConfig) -> int:
     return full if config.max_steps is None else min(full, config.max_steps)
 
 
+def all_orders(windows: int, config: TrainConfig, seed: int) -> NDArray[np.intp]:
+    """Return the indices of the random windows of every step at once, `(step, window of the batch)`.
+
+    Examples
+    --------
+    >>> config = TrainConfig(max_steps=3, epochs=None, batch_size=2, learning_rate=1e-3)
+    >>> bool((all_orders(10, config, 5) == np.stack(list(_orders(10, config, 3, 5)))).all())
+    True
+    """
+    size = (int(config.max_steps or 0), config.batch_size)
+    return np.random.default_rng(seed).integers(0, windows, size=size)
+
+
 def _orders(windows: int, config: TrainConfig, steps: int, seed: int) -> Iterator[NDArray[np.intp]]:
     """Yield the indices of the windows of every step: random ones, or shuffled epochs."""
     random = np.random.default_rng(seed)
@@ -357,7 +381,7 @@ def _orders(windows: int, config: TrainConfig, steps: int, seed: int) -> Iterato
             yield order[first : first + config.batch_size]
 
 
-def _evenly(held_out: WindowSampler) -> FloatArray:
+def even_windows(held_out: WindowSampler) -> FloatArray:
     """Return windows spread evenly over the held-out part."""
     count = min(len(held_out), HELD_OUT_WINDOWS)
     if count == 0:

@@ -1,0 +1,62 @@
+"""From what `fit` is given to what it learns from: channels, clean segments, and the rows that are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patchad.data.holdout import held_out_blocks
+from patchad.data.series import Series, check_observed, medians_of, of_each
+from patchad.data.switches import Switches
+from patchad.data.table import FloatArray, is_list_of_series, to_table
+from patchad.detectors.cleaning import clean_train
+from patchad.detectors.reading import cut, match
+from patchad.errors import InputError, listed
+
+if TYPE_CHECKING:
+    from patchad.detectors.base import Detector
+
+MIN_ROWS = 32
+"""Rows of train below which nothing can be learned."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Train:
+    """What a fit learns from."""
+
+    segments: Sequence[Series]
+    blocks: Sequence[Sequence[slice]]
+    """The rows of each segment that are held out."""
+    judged: Sequence[Sequence[slice]]
+    """The rows whose scores calibrate the threshold: those, or all rows where none are held out."""
+    values: Sequence[FloatArray]
+    """All rows that are left, missing ones included."""
+
+
+def prepare_train(detector: Detector, X: Any) -> Train:
+    """Read and clean train, let the detector learn its channels, and choose the rows to hold out."""
+    raw = [to_table(item, unread=detector.ignore) for item in (X if is_list_of_series(X) else [X])]
+    detector.switches_, notes = Switches.learn(raw)
+    tables = [detector.switches_.encode(table) for table in raw]
+    detector._learn_channels(tables[0])
+    values = of_each(tables, lambda table: match(detector, table, complete=True).values)
+    of_each(tables, lambda _, v: check_observed(v, detector.channels_), values)
+    detector.initial_ = medians_of(values)
+    prepared = of_each(tables, lambda table, v: cut(detector, table, v), values)
+    window = max(detector._window(), MIN_ROWS)
+    cleaned = clean_train(prepared, values, contamination=detector.contamination, window=window)
+    segments = cleaned.segments
+    rows = max(len(segment) for segment in segments)
+    if rows < MIN_ROWS:
+        raise InputError(
+            f"train has {rows} rows in one piece (n_samples = {rows}), at least {MIN_ROWS} are needed; "
+            "pass more rows, or raise max_gap if gaps cut them"
+        )
+    left_out = [f"left out as asked: {listed(detector.ignore)}"] if detector.ignore else []
+    more = (note for p in prepared for note in p.notes)
+    detector.fit_notes_ = (*left_out, *notes, *more, *cleaned.notes)
+    share = detector._plan([len(segment) for segment in segments])
+    blocks = [held_out_blocks(len(segment), share, detector._window()) for segment in segments]
+    judged = blocks if share > 0 else [[slice(0, len(segment))] for segment in segments]
+    return Train(segments, blocks, judged, cleaned.values)
