@@ -35,9 +35,10 @@ test-fleet: .venv/ready  ## a Ray cluster in this process gives what local proce
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off -c $< mkdocs-material mkdocstrings-python
 	touch $@
 
-docs: .venv-docs/ready .venv/ready  ## the documentation as a site in site/, its notebooks run; a warning is an error
+docs: .venv-docs/ready .venv/ready  ## the documentation as a site in site/, its notebooks run, its search tried; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/notebooks.py build/notebooks
 	NO_MKDOCS_2_WARNING=true .venv-docs/bin/mkdocs build --strict
+	$(BIN)/python scripts/check-site site
 
 .venv-build/ready: constraints-build.txt
 	$(PYTHON) -m venv .venv-build
