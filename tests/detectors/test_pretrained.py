@@ -146,3 +146,25 @@ def test_the_exported_graph_agrees(pretrained):
     from patchad.detectors.backends.onnx import to_onnx
 
     to_onnx(pretrained)  # compares what every witness observes
+
+
+def test_held_out_rows_are_looked_at_once_and_scored_as_ever(pretrained):
+    assert pretrained.held_out_ == [[0, 120]]
+    assert not hasattr(pretrained, "_looked")
+    np.testing.assert_allclose(
+        pretrained.train_scores_, pretrained.decision_function(waves(600))[480:], rtol=1e-4, atol=1e-4
+    )
+
+
+def test_of_many_held_out_rows_the_newest_are_looked_at(weights, monkeypatch):
+    rows = waves(3000)
+    every = PatchAD(weights=weights, window=15).fit(rows)
+    assert every.held_out_ == [[120 * n, 120 * n + 120] for n in range(5)]
+    monkeypatch.setattr("patchad.detectors.looking.CALIBRATION_ROWS", 200)
+    few = PatchAD(weights=weights, window=15).fit(rows)
+    # The newest block whole, with the window before it, and what is left of the rows for the one before.
+    assert few.held_out_ == [[0, 65], [65, 185]]
+
+
+def test_a_score_of_one_witness_stores_the_scores_of_all_train(weights):
+    assert len(PatchAD(weights=weights, window=15, score="residual").fit(waves(400, 2)).train_scores_) == 400

@@ -83,7 +83,9 @@ class Likeness:
         window, piece = min(window if window > 1 else LIKE_ROWS, longest), min(PIECE, longest)
 
         def cut(parts: Sequence[FloatArray], length: int, most: int) -> FloatArray:
-            return scale.scaled(_evenly(parts, length, most))
+            if sum(map(len, parts)) > most * length:
+                return scale.scaled(_evenly(parts, length, most))
+            return _evenly([scale.scaled(part) for part in parts], length, most)
 
         radius, peak = _neighbourhood(cut(known, window, NEIGHBOURS), cut(unknown, window, HELD_OUT))
         pieces = cut(known, piece, REFERENCES)
@@ -138,8 +140,9 @@ def _neighbourhood(references: FloatArray, windows: FloatArray) -> tuple[FloatAr
 
 
 def _near(references: FloatArray, windows: FloatArray) -> tuple[float, float]:
-    tree = KDTree(references.astype(np.float64))
-    distance, nearest = tree.query(windows.astype(np.float64))
-    greatest = np.abs(windows - references[nearest]).max(axis=1)
-    steps = windows.shape[1]
-    return float(np.quantile(distance, NEAR) / np.sqrt(steps)), float(np.quantile(greatest, NEAR))
+    # By one matrix product: at so many rows a window, a tree would compare nearly all pairs as well.
+    known, own = references.astype(np.float32), windows.astype(np.float32)
+    nearest = (own @ known.T - np.square(known).sum(axis=1) / 2).argmax(axis=1)
+    apart = windows - references[nearest]
+    root = np.sqrt(np.square(apart).mean(axis=1))
+    return float(np.quantile(root, NEAR)), float(np.quantile(np.abs(apart).max(axis=1), NEAR))

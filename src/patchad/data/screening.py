@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,8 @@ MOST = 0.15
 """Share of train that can be foreign; what takes up more of it is normal."""
 REFERENCES, COMPARISONS = 4_000, 5e8
 """Most subsequences that all others are compared with, and most comparisons in all."""
+PRODUCTS = 250_000
+"""Comparisons that are made at once: about what a core's cache holds."""
 MOST_REFERENCES = 100_000
 """Most subsequences that those that look foreign are compared with."""
 
@@ -87,7 +90,7 @@ def foreign_rows(
         channels = [_Channel.of(column, layout) for column in _columns(segments)]
         cut = _cut([one.excess for one in channels if one.excess is not None])
         for column, channel in zip(_columns(segments), channels, strict=True):
-            strange = np.maximum(strange, channel.strangeness(column, layout, cut))
+            strange = np.maximum(strange, channel.strangeness(column, layout, cut, ranked=share is not None))
     if known:
         strange[np.concatenate(known)] = np.inf
     if share is not None:
@@ -124,23 +127,23 @@ class _Layout:
         """Return the distance of each subsequence to its neighbour, as the root of the mean square of a row."""
         cut = np.lib.stride_tricks.sliding_window_view(column.astype(np.float32), LENGTH)
         known = cut[references]
-        squares = np.square(known).sum(axis=1)
+        # One matrix product gives the square of a distance, but for the subsequence's own square, added at the end.
+        right = np.vstack([-2 * known.T, np.square(known).sum(axis=1)])
+        own = np.column_stack([cut[starts], np.ones(len(starts), np.float32)])
         parts, first = np.unique(references * PARTS // self.rows, return_index=True)
-        found = []
-        for some in np.array_split(starts, len(starts) * len(references) // 4_000_000 + 1):
-            own = cut[some]
-            between = np.square(own).sum(axis=1)[:, None] + squares - 2 * own @ known.T
-            by_part = np.minimum.reduceat(between, first, axis=1)
-            by_part[np.abs((some * PARTS // self.rows)[:, None] - parts) <= 1] = np.inf
-            found.append(np.sort(by_part, axis=1)[:, :NEIGHBOUR].max(axis=1))
-        nearest = np.concatenate(found)
+        some = max(PRODUCTS // len(references), 1)
+        by_part = np.empty((len(starts), len(parts)), np.float32)
+        for number in range(0, len(starts), some):
+            np.minimum.reduceat(own[number : number + some] @ right, first, axis=1, out=by_part[number : number + some])
+        by_part[np.abs((starts * PARTS // self.rows)[:, None] - parts) <= 1] = np.inf
+        nearest = np.sort(by_part, axis=1)[:, :NEIGHBOUR].max(axis=1) + np.square(own[:, :-1]).sum(axis=1)
         nearest[np.isinf(nearest)] = 0.0  # no part is far enough to say anything
         return np.asarray(np.sqrt(np.maximum(nearest, 0) / LENGTH))
 
-    def clusters(self, over: BoolArray) -> list[NDArray[np.intp]]:
-        """Return the numbers of these subsequences, in clusters that are more than a length apart."""
+    def clusters(self, over: BoolArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the numbers of these subsequences, and where among them each cluster begins: a length apart."""
         found = np.flatnonzero(over)
-        return np.split(found, np.flatnonzero(np.diff(self.starts[found]) > LENGTH) + 1) if len(found) else []
+        return found, np.flatnonzero(np.diff(self.starts[found], prepend=-np.inf) > LENGTH)
 
     def local(self, distances: FloatArray) -> FloatArray:
         """Return for each row the least distance of the subsequences that cover it; 0 where none does."""
@@ -170,25 +173,31 @@ class _Channel:
             return cls(None, 0.0, 0.0, None)
         distances = layout.distances(scaled, layout.starts, layout.references)
         start = float(np.quantile(distances, TAIL))
-        clusters = layout.clusters(distances > start)
-        if len(clusters) < MIN_CLUSTERS or start <= 0:
+        over, first = layout.clusters(distances > start)
+        if len(first) < MIN_CLUSTERS or start <= 0:
             return cls(None, 0.0, 0.0, None)
-        excess = np.array([distances[cluster].max() for cluster in clusters]) - start
+        excess = np.maximum.reduceat(distances[over], first) - start
         usual = _usual_excess(excess)
         return cls(distances, start, usual, excess / usual if usual > 0 else None)
 
-    def strangeness(self, column: FloatArray, layout: _Layout, foreign: float) -> FloatArray:
-        """Return how strange each row is, 0 where nothing is known; over 1 is foreign, by so many usual excesses."""
+    def strangeness(self, column: FloatArray, layout: _Layout, foreign: float, *, ranked: bool) -> FloatArray:
+        """Return how strange each row is, 0 where nothing is known; over 1 is foreign, by so many usual excesses.
+
+        Unless they are to be `ranked`, rows of clusters that are not foreign are left at 0.
+        """
         strange = np.zeros(layout.rows)
         lowest, highest = np.quantile(column, [0.001, 0.999])
         if highest > lowest:
             strange = np.maximum(np.maximum(lowest - column, column - highest) / (GLITCH * (highest - lowest)), 0)
-        scaled = _scaled(column)
-        if self.distances is None or scaled is None:
+        if self.distances is None:
             return strange
         distances, start = self.distances.copy(), self.start
-        clusters = layout.clusters(distances > start)
         cut = max(start + foreign * self.usual, FURTHER * start)
+        if not ranked and distances.max() <= cut:
+            return strange
+        scaled = cast("FloatArray", _scaled(column))  # not None, or there were no distances
+        over, first = layout.clusters(distances > start)
+        clusters = np.split(over, first[1:])
         # A neighbour between two references has been missed: those that matter are compared with all there are.
         suspects = np.concatenate([np.empty(0, np.intp), *(c for c in clusters if distances[c].max() > cut)])
         distances[suspects] = layout.distances(scaled, layout.starts[suspects], _evenly(layout.every, MOST_REFERENCES))
@@ -212,7 +221,7 @@ def _scaled(column: FloatArray) -> FloatArray | None:
     """Scale a channel by its usual spread; None for a switch, or one that never moves."""
     low, middle, high = np.quantile(column, [0.05, 0.5, 0.95])
     spread = (high - low) or float(column.std())
-    if spread == 0 or len(np.unique(column)) < MIN_VALUES:
+    if spread == 0 or all(len(np.unique(some)) < MIN_VALUES for some in (column[:1000], column)):
         return None
     return np.asarray(np.clip((column - middle) / spread, -1e3, 1e3))
 

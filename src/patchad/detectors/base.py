@@ -36,10 +36,11 @@ from patchad.detectors.judging import judge, retract
 from patchad.detectors.listing import expectations_of, list_events
 from patchad.detectors.operator import check_changeable, knowledge_of, quiet_rows
 from patchad.detectors.planning import plan_of
-from patchad.detectors.preparing import MIN_ROWS, Train, prepare_train
+from patchad.detectors.preparing import Train, prepare_train
 from patchad.detectors.reading import notes_of, read
 from patchad.detectors.saving import save_detector
 from patchad.detectors.state import State
+from patchad.detectors.storing import scores_of_train
 from patchad.errors import InputError
 from patchad.results.detection import Detection
 from patchad.streaming.detector import StreamDetector
@@ -399,19 +400,13 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         """Return how many rows of train, its newest, have their scores stored with the detector."""
         return 100_000
 
+    _scores_of_train = scores_of_train
+
     def _score_train(
         self, segments: Sequence[Series], blocks: Sequence[Sequence[slice]], values: Sequence[FloatArray]
     ) -> None:
-        """Score the newest rows of train and store the scores: thresholds are fitted on them, now and later."""
-        newest = max(self._stored_rows() // len(segments), MIN_ROWS)
-        stored: list[Scored] = []
-        held_out: list[list[int]] = []
-        for segment, own in zip(segments, blocks, strict=True):
-            skipped = max(len(segment) - newest, 0)
-            before = sum(map(len, stored)) - skipped
-            stored.append(Scored.join(list(self._scored(segment.values[skipped:], explain=False))))
-            held_out += [[before + max(b.start, skipped), before + b.stop] for b in own if b.stop > skipped]
-        scored = Scored.join(stored)
+        """Score rows of train and store the scores: thresholds are fitted on them, now and later."""
+        scored, held_out = self._scores_of_train(segments, blocks)
         self._set_scores(scored.scores, held_out)
         known = Scored.join([scored[slice(*rows)] for rows in held_out])
         rules = AlarmRules.fit(known, values)

@@ -32,16 +32,18 @@ def learn_early(detector: Detector, segments: Sequence[Series], blocks: Sequence
     reach, ages = detector.window_ - detector.hop_, detector.window_ // detector.hop_
     if ages < 2 or not all(isinstance(stage, Immediate) for stage in detector._row_stages()):
         return None
+    looked = detector._take_columns()
     newest = detector._stored_rows() // len(segments)
     for parts in (blocks, [[slice(0, len(segment))] for segment in segments]):
         found = []
         for segment, own in zip(segments, parts, strict=True):
-            for block in own:
+            for block in own if looked is None else ():
                 start = max(block.start, reach, len(segment) - newest)
-                found.append(_early_scores(detector, segment.values[start - reach : block.stop + reach], ages))
-        known = [scores for scores in found if scores.shape[1]]
+                found.append(_window_columns(detector, segment.values[start - reach : block.stop + reach]))
+        known = [_early_scores(detector, columns, ages) for columns in looked or found if len(columns) >= ages]
         if known:
             return EarlyRules.fit(known, detector._shape_of_events().merge_gap)
+        looked = None
     return None
 
 
@@ -58,28 +60,32 @@ def early_words(detector: Detector) -> EarlyWords | None:
     return EarlyWords(early, detector.alarm_rules_.edge, window - hop)
 
 
-def _early_scores(detector: WindowDetector, values: FloatArray, ages: int) -> FloatArray:
-    """Score rows by the first, the first two, ... of the windows that cover them: `(age, time)`.
-
-    The rows are those that all their windows lie in these values. What lasts is not adapted to.
-    """
-    window, hop = detector.window_, detector.hop_
-    starts = np.arange(0, len(values) - window + 1, hop, dtype=np.intp)
-    groups = len(starts) - ages + 1
-    if groups < 1:
-        return np.empty((ages, 0))
+def _window_columns(detector: WindowDetector, values: FloatArray) -> FloatArray:
+    """Return the columns `(window, step, column)` of the windows of these values, a hop apart."""
+    window = detector.window_
+    starts = np.arange(0, len(values) - window + 1, detector.hop_, dtype=np.intp)
+    if not len(starts):
+        return np.empty((0, window, 0))
     parts = [
         detector._score_block(Block(values[some[0] : some[-1] + window], some - some[0]), window, explain=False)[0]
         for some in np.array_split(starts, range(detector._batch(), len(starts), detector._batch()))
     ]
-    columns = np.concatenate(parts)  # (window, step, column)
+    return np.concatenate(parts)
+
+
+def _early_scores(detector: WindowDetector, columns: FloatArray, ages: int) -> FloatArray:
+    """Score rows by the first, the first two, ... of the windows that cover them: `(age, time)`.
+
+    The rows are those that all their windows are among these. What lasts is not adapted to.
+    """
+    window, hop, groups = detector.window_, detector.hop_, len(columns) - ages + 1
     total = np.zeros((groups, hop, columns.shape[2]))
     found = []
     for age in range(ages):
         stop = window - hop * age
         total += columns[age : age + groups, stop - hop : stop]
         rows = Scored(total.reshape(-1, columns.shape[2]) / (age + 1))
-        for stage in detector._row_stages():
+        for stage in detector._steady_stages():
             rows = stage.push(rows)
-        found.append(rows.scores if rows.unadapted is None else rows.unadapted)
+        found.append(rows.scores)
     return np.stack(found)

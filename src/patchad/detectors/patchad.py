@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
-import numpy as np
-import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
-from patchad.data.holdout import newest
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray
 from patchad.data.windows import Block, Fold
 from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
+from patchad.detectors.calibrating import calibrate
 from patchad.detectors.expecting import expected_rows
+from patchad.detectors.looking import Look, look
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.presets import CODE, PAPER, preset
 from patchad.detectors.pretrained import check_tuning, pretrained_origin, shrunk, with_weights
@@ -40,19 +39,12 @@ from patchad.model.net import (
     ViewPooling,
 )
 from patchad.model.pretrained import Origin
-from patchad.model.relations import Relations
-from patchad.model.reliability import inject_faults
 from patchad.model.score import READS, Fusion, ScoreKind, ScoreRule
 from patchad.model.training import Goal, TrainConfig
 from patchad.model.witnesses import WITNESSES, Training, Witness
 from patchad.model.witnesses.discrepancy import Discrepancy
 
 Kind = TypeVar("Kind", bound=Witness)
-
-CALIBRATION_ROWS = 20_000
-"""Most held-out rows that the scales of the folded columns are learned from."""
-CALIBRATION_VALUES = 6_000_000
-"""Most values of held-out windows that the scales of the witnesses are learned from."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -335,44 +327,30 @@ class PatchAD(NeuralDetector):
             coupling=self.score == "fused" and self.origin_ is not None,
         )
         trained = [kind for kind in WITNESSES.values() if self.reconstruction or not kind.from_reconstruction]
-        found = [kind.fit(training) for kind in trained]
-        calibration = held_out or [values for values in known if len(values) >= self.window_]
-        self.rule_ = self._calibrated([one for one in found if one is not None], calibration)
-        self.backend_: Backend = self._torch_backend(self.rule_.witnesses)
-        if self.score == "fused":
-            self.rule_ = self.rule_.with_scale(self._folded(newest(calibration, self.window_, CALIBRATION_ROWS)))
-            self.rule_ = self._weighed(calibration, training.seed)
+        witnesses = [one for one in (kind.fit(training) for kind in trained) if one is not None]
+        if self.origin_ is not None and held_out and self.score == "fused":
+            self._looked = look(self, witnesses, held_out, training.seed)
+        else:
+            calibration = held_out or [values for values in known if len(values) >= self.window_]
+            calibrate(self, witnesses, calibration, training.seed)
 
-    def _weighed(self, calibration: Sequence[FloatArray], seed: int) -> ScoreRule:
-        """Learn how much each column counts from faults that are put into these series."""
-        generator = np.random.default_rng(seed)
-        faulty = [inject_faults(values, generator) for values in newest(calibration, self.window_, CALIBRATION_ROWS)]
-        return self.rule_.with_weights(
-            self._folded([values for values, _ in faulty]), np.concatenate([where for _, where in faulty])
-        )
+    def _scores_of_train(
+        self, segments: Sequence[Series], blocks: Sequence[Sequence[slice]]
+    ) -> tuple[Scored, list[list[int]]]:
+        looked: Look | None = getattr(self, "_looked", None)
+        return super()._scores_of_train(segments, blocks) if looked is None else looked.of_train(self, blocks)
 
-    def _calibrated(self, witnesses: Sequence[Witness], held_out: Sequence[FloatArray]) -> ScoreRule:
-        """Learn the scales of the witnesses from windows taken evenly from these series."""
-        most = max(CALIBRATION_VALUES // (self.window_ * len(self.channels_)), 100)
-        windows = torch.from_numpy(self._scaled_windows(held_out, most))
-        backend = self._torch_backend(witnesses)
-        names = tuple(one.name for one in witnesses)
-        parts = [backend.observe(some, self.window_, names) for some in torch.split(windows, backend.batch)]
-        observed = {name: torch.cat([part.observed[name] for part in parts]).cpu().numpy() for name in names}
-        calibrated = (one.calibrated(observed[one.name]) for one in witnesses)
-        relations = Relations.fit(windows.numpy().reshape(-1, windows.shape[-1]))
-        return ScoreRule(self.score, tuple(calibrated), relations, self.adapt)
+    def _take_columns(self) -> Sequence[FloatArray] | None:
+        looked: Look | None = self.__dict__.pop("_looked", None)
+        return None if looked is None else looked.columns
+
+    def _set_rule(self, rule: ScoreRule) -> None:
+        """Take a rule, and the backend that runs its witnesses."""
+        self.rule_ = rule
+        self.backend_: Backend = self._torch_backend(rule.witnesses)
 
     def _torch_backend(self, witnesses: Sequence[Witness]) -> TorchBackend:
         return TorchBackend(cast("PatchADNet", self.net_), witnesses, self.device_)
-
-    def _folded(self, series: Sequence[FloatArray]) -> Scored:
-        """Return the folded columns `(time, column)` of these series."""
-        folded: list[Scored] = []
-        for values in series:
-            stage = self._window_stage(explain=False)
-            folded.extend([stage.push(values), stage.flush()])
-        return Scored.join(folded)
 
     # -- score -----------------------------------------------------------------------------------------------------
 
@@ -425,6 +403,11 @@ class PatchAD(NeuralDetector):
             return super()._row_stages()
         return (Fusion(self.rule_), TrailingMean(self.smoothing))
 
+    def _steady_stages(self) -> tuple[Stage[Scored], ...]:
+        if self.score != "fused":
+            return self._row_stages()
+        return (Fusion(replace(self.rule_, adapt=0)), TrailingMean(self.smoothing))
+
     def _score_block(self, block: Block, steps: int, *, explain: bool) -> tuple[FloatArray, FloatArray | None]:
         windows = self.backend_.cut(self.scaler_(block.rows), block.starts)
         observed = self.window_ if self.rule_.whole else steps
@@ -440,4 +423,4 @@ class PatchAD(NeuralDetector):
 
     def _rebuild(self, state: State) -> None:
         super()._rebuild(state)
-        self.backend_ = self._torch_backend(self.rule_.witnesses)
+        self._set_rule(self.rule_)

@@ -77,6 +77,10 @@ class WindowDetector(Detector):
         """Return the stages from folded columns `(time, column)` to scores `(time,)`."""
         return (Map(lambda columns: columns[:, 0]), TrailingMean(self.smoothing))
 
+    def _steady_stages(self) -> tuple[Stage[Scored], ...]:
+        """Return the same stages, but none that adapts to what lasts."""
+        return self._row_stages()
+
     def _scaler(self, known: list[FloatArray]) -> ZScore:
         """Fit the scale of the values on the rows that are learned from."""
         plain = ZScore.fit(known)
@@ -151,6 +155,10 @@ class WindowDetector(Detector):
         ]
         self.scaler_ = self._scaler(known)
         return known, [values for values in unknown if len(values) >= self.window_]
+
+    def _take_columns(self) -> Sequence[FloatArray] | None:
+        """Return the columns `(window, step, column)` of held-out rows that this fit has scored already, and forget."""
+        return None
 
     def _scaled_windows(self, series: Sequence[FloatArray], most: int) -> FloatArray:
         """Take at most `most` windows evenly from these series, `stride` rows apart or more; scaled, `(b, t, c)`."""

@@ -8,7 +8,7 @@ from tests.conftest import small
 from patchad import InputError, PatchAD, load
 from patchad.data.scaling import SWITCH_WEIGHT, ZScore
 from patchad.model.witnesses import Training
-from patchad.model.witnesses.memory import Memory, Subspace
+from patchad.model.witnesses.memory import Memory, Subspace, steps_of
 
 COLUMNS = 5
 
@@ -91,7 +91,8 @@ def test_what_was_seen_is_near_and_what_was_not_is_far():
 
 def test_only_centred_subspaces_ignore_the_level():
     sizes = {"length": 30, "grain": 1, "apart": False, "components": 4, "references": 50, "seed": 0}
-    level, centred = (Subspace.fit([waves(800)], np.copy, centred=centred, **sizes) for centred in (False, True))
+    steps = steps_of([waves(800)], np.copy, 30, 1)
+    level, centred = (Subspace.fit(steps, centred=centred, **sizes) for centred in (False, True))
     calm = torch.from_numpy(waves(30, seed=3))[None]
     high = calm + 5
     torch.testing.assert_close(centred(high), centred(calm), rtol=1e-3, atol=1e-4)

@@ -48,7 +48,8 @@ class Subspace:
     --------
     >>> rows = np.sin(np.arange(400) / 4)[:, None].astype(np.float32)
     >>> subspace = Subspace.fit(
-    ...     [rows], np.copy, length=10, grain=1, centred=False, apart=False, components=2, references=100, seed=0
+    ...     steps_of([rows], np.copy, 10, 1), length=10, grain=1, centred=False, apart=False, components=2,
+    ...     references=100, seed=0
     ... )
     >>> calm, odd = torch.from_numpy(rows[:30].copy())[None], torch.zeros(1, 30, 1)
     >>> bool(subspace(calm).max() < 0.1 < 0.5 < subspace(odd).min())
@@ -72,8 +73,7 @@ class Subspace:
     @classmethod
     def fit(
         cls,
-        series: Sequence[FloatArray],
-        weigh: Callable[[FloatArray], FloatArray],
+        steps: Tensor,
         *,
         length: int,
         grain: int,
@@ -83,14 +83,10 @@ class Subspace:
         references: int,
         seed: int,
     ) -> Self:
-        """Learn from `(time, channel)` series; `weigh` turns subsequences into the values that distances compare."""
-        sampler = WindowSampler(series, length)
-        numbers = _evenly(len(sampler), TRAIN_SUBSEQUENCES)
-        batches = np.array_split(numbers, -(-len(numbers) // 256))  # a few copies at a time: subsequences may be large
-        weighed = (torch.from_numpy(weigh(sampler[n])) for n in batches)
-        flat = np.concatenate([_flat(some, grain=grain, centred=centred).numpy() for some in weighed])
+        """Learn from averaged steps of subsequences, `(n, step, c)`."""
+        flat = _flat(steps, centred=centred).numpy()
         mean = flat.mean(axis=0)
-        flat -= mean
+        flat = flat - mean
         count = min(components, *flat.shape)
         found = randomized_svd(flat, count, n_iter=4, random_state=seed)[2].T
         coordinates = flat @ found
@@ -112,7 +108,7 @@ class Subspace:
 
     def _distances(self, subsequences: Tensor) -> Tensor:
         """Return the distances `(n, column)` of subsequences `(n, length, c)`: root of the mean square of a step."""
-        flat = _flat(subsequences, grain=self.grain, centred=self.centred) - self.mean
+        flat = _flat(_averaged(subsequences, self.grain), centred=self.centred) - self.mean
         coordinates = flat @ self.components
         outside = (flat - coordinates @ self.components.T).square().sum(1)
         outside = outside * (outside > ROUNDING * flat.square().sum(1))
@@ -162,13 +158,16 @@ class Memory:
         left = training.memory - (components + 1) * wide
         references = int(np.clip(left // (3 * components), 100, MAX_REFERENCES))
 
-        def weigh(subsequences: FloatArray) -> FloatArray:
-            return np.asarray(np.clip(training.scaler(subsequences) * weights, -CLIP, CLIP))
+        def weigh(values: FloatArray) -> FloatArray:
+            return np.asarray(np.clip(training.scaler(values) * weights, -CLIP, CLIP))
 
+        known, due = training.known, weigh
+        if sum(map(len, known)) <= TRAIN_SUBSEQUENCES * short:  # fewer values than its subsequences have
+            known, due = [weigh(values) for values in known], _as_it_is
+        steps = {length: steps_of(known, due, length, grain) for length, grain in grains.items()}
         subspaces = [
             Subspace.fit(
-                training.known,
-                weigh,
+                steps[length],
                 length=length,
                 grain=grain,
                 centred=centred,
@@ -252,11 +251,29 @@ def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32
     return np.array(factors, np.float32)
 
 
-def _flat(subsequences: Tensor, *, grain: int, centred: bool) -> Tensor:
-    """Lay subsequences `(n, length, c)` out as vectors, averaged over `grain` rows."""
-    steps = subsequences
-    if grain > 1:
-        steps = steps.reshape(-1, steps.shape[1] // grain, grain, steps.shape[2]).mean(2)
+def steps_of(
+    series: Sequence[FloatArray], weigh: Callable[[FloatArray], FloatArray], length: int, grain: int
+) -> Tensor:
+    """Take subsequences of these series evenly; return them weighed and averaged over `grain` rows, `(n, step, c)`."""
+    sampler = WindowSampler(series, length)
+    numbers = _evenly(len(sampler), TRAIN_SUBSEQUENCES)
+    batches = np.array_split(numbers, -(-len(numbers) // 256))  # a few copies at a time: subsequences may be large
+    return torch.cat([_averaged(torch.from_numpy(weigh(sampler[some])), grain) for some in batches])
+
+
+def _as_it_is(values: FloatArray) -> FloatArray:
+    return values
+
+
+def _averaged(subsequences: Tensor, grain: int) -> Tensor:
+    """Average subsequences `(n, length, c)` over `grain` rows: `(n, step, c)`."""
+    if grain == 1:
+        return subsequences
+    return subsequences.reshape(-1, subsequences.shape[1] // grain, grain, subsequences.shape[2]).mean(2)
+
+
+def _flat(steps: Tensor, *, centred: bool) -> Tensor:
+    """Lay subsequences `(n, step, c)` out as vectors."""
     return ((steps - steps.mean(1, keepdim=True)) if centred else steps).flatten(1)
 
 
