@@ -81,6 +81,8 @@ def test_old_rows_go_and_so_do_too_many(monkeypatch):
             now[0] += 86_400
             store.commit(Step(rows={"a": some(10 * day, 10)}))
         assert store.rows("a").index[0] == 10
+        kept, *_ = store.rows("a").at
+        assert [store.holds("a", at) for at in (kept, kept + 0.5, kept - 1)] == [True, False, None]
         ((size,),) = store._run("SELECT sum(length(data)) FROM history")
         store.keep(Retention(days=2, megabytes=1.5 * size / 3 / 2**20))
         store.commit(Step(rows={"b": some(0, 10)}))

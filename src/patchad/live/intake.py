@@ -10,6 +10,7 @@ from typing import Any
 
 from patchad.data.names import visible
 from patchad.errors import InputError, listed
+from patchad.live.history import axis
 from patchad.live.messages import Message
 from patchad.live.rows import HeaderError, Key, Row
 from patchad.live.sources.base import Reader, Source
@@ -102,7 +103,7 @@ class Intake:
                 row = reader.read(line)
                 if row is not None:
                     check_key(row.key, self._keys)
-                if row is not None and not self._came_before(row, source, line, streams):
+                if row is not None and not self._came_before(row, source, line, streams, batch):
                     rows.setdefault(row.key, []).append((row, line))
             except HeaderError as error:
                 raise InputError(f"{source.name}: {error}") from None
@@ -129,9 +130,15 @@ class Intake:
             )
         return found["source"], found["reader"]
 
-    def _came_before(self, row: Row, source: Source, line: bytes, streams: LiveStreams) -> bool:
+    def _came_before(self, row: Row, source: Source, line: bytes, streams: LiveStreams, batch: Batch) -> bool:
+        """Return whether a row was stored; one that a broker may have sent again may also be late, and is new then."""
         again = isinstance(line, Message) and line.again
         came = not source.resumed and streams.came_before(row, again=again)
+        if came and again:
+            at = axis(row.moment)
+            held = batch.holds(row.key, at)
+            held = self._store.holds(row.key, at) if held is None else held
+            came = held is not False
         self.counts.redelivered += came
         return came
 

@@ -186,6 +186,15 @@ class Records:
         ((found,),) = self._run("SELECT min(since) FROM history WHERE key = ? AND kind = 'row'", json.dumps(key))
         return None if found is None else float(found)
 
+    def holds(self, key: Any, at: float) -> bool | None:
+        """Return whether a row of a stream is at this place on the axis of times; None: that is not kept any more."""
+        ((number, since),) = self._run(
+            "SELECT min(first), min(since) FROM history WHERE key = ? AND kind = 'row'", json.dumps(key)
+        )
+        if number is None or (number > 0 and at < since):
+            return None
+        return len(self.rows(key, at, at)) > 0
+
     def models(self) -> list[StoredModel]:
         """Return the models that a service went on with, newest first, without their files."""
         found = self._run("SELECT checksum, given, why, at FROM models ORDER BY number DESC")

@@ -85,6 +85,13 @@ class Batch:
     verdicts: dict[Key, _Kept] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
 
+    def holds(self, key: Key, at: float) -> bool | None:
+        """Return whether a row of a stream is at this place on the axis of times; None: it may be in one before."""
+        kept = self.rows.get(key)
+        if kept is not None and at in kept.at:
+            return True
+        return False if kept is not None and kept.first == 0 else None
+
 
 class LiveStreams:
     """The streams of one model, told apart by a key.

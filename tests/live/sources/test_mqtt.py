@@ -108,6 +108,21 @@ def test_messages_that_come_late_are_put_in_order(watched_model, broker, tmp_pat
     assert (counts.rows, counts.redelivered, counts.refused) == (8, 1, 0)
 
 
+def test_a_row_that_is_late_is_not_one_that_is_sent_again(watched_model, broker, tmp_path):
+    """Right after a connection was made any message may have come before, so that times have to tell."""
+    row = '{{"time": "2026-01-01T00:00:{:02}", "flow": 1.0}}'
+    told = [(10, False), (20, False), (30, False), (20, False), (15, False), (5, False), (20, True), (25, True)]
+
+    def steps():
+        for packet, (second, again) in enumerate(told, 1):
+            broker.send(row.format(second), packet, again=again)
+            for _ in range(10):
+                yield
+
+    counts = Run(watched_model, broker, tmp_path).until(8, steps()).counts
+    assert (counts.rows, counts.redelivered, counts.refused) == (3, 2, 3)
+
+
 def test_a_broker_that_has_lost_count_is_waited_for(watched_model, broker, tmp_path, caplog):
     """It is killed: others send again what it does not know, in any order, and numbers begin anew."""
     rows = [json.dumps({"time": f"2026-01-01T00:00:{second:02}", "flow": 1.0}) for second in range(9)]
