@@ -57,7 +57,7 @@ def test_only_the_root_of_what_has_lasted_counts():
     assert new == pytest.approx(now - was + np.sqrt(was))  # what is new counts whole
 
 
-@given(st.integers(0, 60), st.integers(1, 20), cuts)
+@given(st.integers(0, 60), st.integers(1, 40), cuts)
 def test_medians_of_rows_pushed_in_any_parts_are_those_of_all(length, rows, bounds):
     columns = np.random.default_rng(length).random((length, 2))
     median = RollingMedian(rows)

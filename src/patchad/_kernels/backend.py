@@ -72,7 +72,7 @@ def backend_for(x: Tensor, *, stacked: bool = False) -> Backend:
 
     For stacked nets that is `eager` too, but for operations that take such tensors themselves (`stacked`).
     """
-    plain = x.dtype != torch.float32 or torch.compiler.is_exporting() or _plain.get()
+    plain = x.dtype != torch.float32 or torch.compiler.is_exporting() or is_plain()
     return _load("any" if plain or (is_stacked() and not stacked) else x.device.type)
 
 
@@ -93,6 +93,11 @@ def stacked_nets() -> Iterator[None]:
 def is_stacked() -> bool:
     """Return whether many nets are run at once."""
     return _stacked.get()
+
+
+def is_plain() -> bool:
+    """Return whether torch's own operations have to do the work in this thread."""
+    return _plain.get()
 
 
 @contextmanager

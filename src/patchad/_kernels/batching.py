@@ -14,6 +14,8 @@ MIN_PARALLEL_VALUES = 160_000
 """Values of a batch above which two cores train faster than one."""
 MAX_GRAPH_VALUES = 10_000_000
 """Values of a batch up to which scoring is replayed as a CUDA graph: launches cost more than the arithmetic."""
+MAX_TAPE_VALUES = 150_000
+"""Values of a batch up to which scoring on a CPU is replayed from a tape: Python costs more than the arithmetic."""
 MAX_CORE_WINDOWS = 512
 """Most windows in a batch of a core."""
 MAX_GPU_VALUES, MAX_GPU_WINDOWS = 100_000_000, 2048

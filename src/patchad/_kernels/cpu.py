@@ -14,6 +14,7 @@ from torch import Tensor
 from patchad._kernels import _mixing
 from patchad._kernels.backend import Activation, FusedWeights, layout
 from patchad._kernels.eager import fuse, handles, weighted_sum
+from patchad._kernels.tapes import note
 
 __all__ = ["INSTRUCTIONS", "backward", "distances", "forward", "fuse", "handles", "weighted_sum"]
 
@@ -31,9 +32,10 @@ def forward(
         return (x, *weights) if save else ()
     weights = FusedWeights(*(tensor.contiguous() for tensor in weights))
     hidden, gelu = len(weights.shift), activation == "gelu"
-    _mixing.forward(
-        INSTRUCTIONS, *layout(x, last=last), last, _addresses(weights), hidden, gelu, x.data_ptr(), out.data_ptr()
-    )
+    sizes = layout(x, last=last)
+    call = (INSTRUCTIONS, *sizes, last, _addresses(weights), hidden, gelu, x.data_ptr(), out.data_ptr())
+    _mixing.forward(*call)
+    note(_mixing.forward, call, weights)
     return (x, *weights) if save else ()
 
 
@@ -72,7 +74,9 @@ def distances(inter: Tensor, intra: Tensor, *, softmax: bool) -> Tensor:
     steps = intra.shape[1]
     out = inter.new_empty(channels, patches, steps, batch)
     sizes, strides = (channels, patches, steps, batch, features), (inter.stride(0), intra.stride(0))
-    _mixing.distances(INSTRUCTIONS, sizes, strides, softmax, inter.data_ptr(), intra.data_ptr(), out.data_ptr())
+    call = (INSTRUCTIONS, sizes, strides, softmax, inter.data_ptr(), intra.data_ptr(), out.data_ptr())
+    _mixing.distances(*call)
+    note(_mixing.distances, call, ())
     return out
 
 

@@ -200,6 +200,11 @@ class EventStage:
             return []
         numbers = np.arange(self._seen, self._seen + len(rows)) if numbers is None else numbers
         confirmed = np.zeros(len(rows), dtype=bool) if confirmed is None else confirmed & ~muted
+        if self._open is None and self._regime is None and self._is_calm(rows, levels, confirmed):
+            self._end_run()
+            self._seen += len(rows)
+            self._recent = np.concatenate([self._recent, _heights(rows)])[-REGIME_ROWS:]
+            return []
         chunk = _Chunk(rows, levels, muted, confirmed, self._base, self._edge, self._recent, numbers)
         row = 0
         while row < len(rows):
@@ -224,6 +229,11 @@ class EventStage:
         self._open = self._regime = None
         self._end_run()
         return self._ripened()
+
+    def _is_calm(self, rows: Scored, levels: FloatArray, confirmed: BoolArray) -> bool:
+        """Return whether no row is over the closing level, as nearly always."""
+        closing = self._base + CLOSING * (levels - self._base)
+        return not (rows.scores > closing).any() and not confirmed.any()  # NaN is over no level
 
     def _ripened(self) -> list[Finding]:
         found, self._ripe = self._ripe, []
@@ -372,7 +382,7 @@ class _Chunk:
                 1.0 * (rows.scores > closing) if rows.local is None else _unusual(rows.local, base, edge)
             )
         self.unusual = np.where(confirmed, np.maximum(self.unusual, 1.0), self.unusual)
-        self.history = np.concatenate([recent, np.column_stack([lasting, rows.scores])])
+        self.history = np.concatenate([recent, _heights(rows)])
         self._before, self._base, self._closing, self._muted = len(recent), base, closing, muted
         self._where: NDArray[np.intp] = np.flatnonzero(self.active)
 
@@ -404,6 +414,11 @@ class _Chunk:
     def _last(self, row: int) -> FloatArray:
         stop = self._before + row + 1
         return self.history[max(stop - REGIME_ROWS, 0) : stop]
+
+
+def _heights(rows: Scored) -> FloatArray:
+    """Return scores before and after adaptation, `(time, 2)`."""
+    return np.column_stack([rows.scores if rows.unadapted is None else rows.unadapted, rows.scores])
 
 
 def _unusual(local: FloatArray, base: float, edge: float) -> FloatArray:

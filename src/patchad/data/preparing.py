@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -48,6 +49,19 @@ class Ready:
     """Long steps in time."""
     ended: bool
     """Whether the last segment is known to have ended."""
+    plain: bool = False
+    """Whether it is one row that lacks nothing and goes on with the segment."""
+
+    @classmethod
+    def of(cls, values: FloatArray, seen: int) -> Ready:
+        """Return the same of several plain rows, the last that were seen."""
+        rows = np.arange(seen - len(values), seen)
+        none = np.zeros(len(values), dtype=bool)
+        return cls((Part(rows, values, begins=False),), none, ~none, 0, ended=False)
+
+
+_NO: BoolArray = np.zeros(1, dtype=bool)
+_YES: BoolArray = np.ones(1, dtype=bool)
 
 
 class Preparer:
@@ -97,29 +111,26 @@ class Preparer:
 
     def push(self, values: FloatArray, times: NDArray[Any] | None = None) -> Ready:
         """Take the next rows, `(time, channel)`, with their times where they have any."""
-        check_finite(values, self._channels, self.seen)
-        gaps: BoolArray = np.isnan(values)
-        some = bool(gaps.any())
-        if some and self._missing == "error":
-            self._refuse(gaps)
-        steps = self._check_times(times)
-        long = np.zeros(len(values), dtype=bool)
-        if steps is not None and times is not None:
-            long[len(values) - len(steps) :] = self._long_steps(steps)
-            self.time = times[-1]
-        if len(values) == 1 and not some and not long[0]:  # as nearly always along a stream
-            return self._one_more(values, long)
-        keep, muted = self._keep(gaps, some=some)
+        some = _lacks_values(values)
+        gaps: BoolArray | None = None
+        if some:
+            check_finite(values, self._channels, self.seen)
+            gaps = np.isnan(values)
+            if self._missing == "error":
+                self._refuse(gaps)
+        long = self._check_times(times, len(values))
+        if self._open and len(values) == 1 and not some and not long[0]:  # as nearly always along a stream
+            return self._one_more(values)
+        keep, muted = self._keep(gaps, len(values))
         parts = self._cut(values, keep, long, some=some)
         self.seen += len(values)
         return Ready(tuple(parts), muted, keep, int(long.sum()), not self._open)
 
-    def _one_more(self, values: FloatArray, no: BoolArray) -> Ready:
+    def _one_more(self, values: FloatArray) -> Ready:
         """Take a row that lacks nothing and follows the last."""
-        part = Part(np.array([self.seen]), values, not self._open)
-        self._last, self._silent, self._skipped, self._open = values[0], 0, 0, True
+        self._last, self._silent, self._skipped = values[0], 0, 0
         self.seen += 1
-        return Ready((part,), no, ~no, 0, False)
+        return Ready((Part(np.array([self.seen - 1]), values, begins=False),), _NO, _YES, 0, ended=False, plain=True)
 
     def end_segment(self) -> None:
         """Let the next row begin a new segment."""
@@ -133,10 +144,10 @@ class Preparer:
             f"channel {self._channels[channel]!r}; use missing='interpolate' or missing='drop'"
         )
 
-    def _check_times(self, times: NDArray[Any] | None) -> FloatArray | None:
-        """Check that times increase; return the steps between them."""
+    def _check_times(self, times: NDArray[Any] | None, rows: int) -> BoolArray:
+        """Check that times increase, and note the newest; return which rows come after a long step."""
         if times is None:
-            return None
+            return _NO if rows == 1 else np.zeros(rows, dtype=bool)
         unknown = np.isnat(times) if times.dtype.kind in "mM" else ~np.isfinite(times.astype(np.float64))
         if unknown.any():
             row = self.seen + int(unknown.argmax())
@@ -150,7 +161,10 @@ class Preparer:
         if backward.any():
             at = int(backward.argmax())
             raise _backward(before[at : at + 2], self.seen + len(times) - len(steps) + at, self._zone)
-        return steps.astype(np.float64)
+        self.time = times[-1]
+        long = np.zeros(rows, dtype=bool)
+        long[rows - len(steps) :] = self._long_steps(steps.astype(np.float64))
+        return long
 
     def _long_steps(self, steps: FloatArray) -> BoolArray:
         """Mark the steps that are over `max_gap` usual ones."""
@@ -166,11 +180,11 @@ class Preparer:
             usual = pd.Series(known).rolling(USUAL_STEPS, min_periods=1).median().to_numpy()[len(known) - len(steps) :]
         return np.asarray(steps > self._max_gap * usual)
 
-    def _keep(self, gaps: BoolArray, *, some: bool) -> tuple[BoolArray, BoolArray]:
-        """Mark the rows that are kept, and those that are muted."""
-        if not some:
+    def _keep(self, gaps: BoolArray | None, rows: int) -> tuple[BoolArray, BoolArray]:
+        """Mark the rows that are kept, and those that are muted; `gaps` is None where there are none."""
+        if gaps is None:
             self._silent = 0
-            return np.ones(len(gaps), dtype=bool), np.zeros(len(gaps), dtype=bool)
+            return np.ones(rows, dtype=bool), np.zeros(rows, dtype=bool)
         silent = np.asarray(gaps.all(axis=1))
         position = np.arange(len(gaps))
         heard = np.maximum.accumulate(np.where(silent, -1 - self._silent, position))
@@ -224,9 +238,20 @@ def _backward(pair: NDArray[Any], row: int, zone: dt.tzinfo | None) -> InputErro
     return InputError(text + "sort the rows (--sort) and drop duplicates (--dedupe first)")
 
 
+def _lacks_values(values: FloatArray) -> bool:
+    """Return whether some values are missing, infinite or too large."""
+    low, high = (limit.reduce(values, axis=None, initial=0.0) for limit in (np.minimum, np.maximum))  # NaN if any is
+    return not -_largest(values.dtype) <= low <= high <= _largest(values.dtype)
+
+
+@cache
+def _largest(dtype: np.dtype[Any]) -> float:
+    return min(LARGEST, float(np.finfo(dtype).max) / 4)
+
+
 def check_finite(values: FloatArray, channels: Sequence[str], first: int = 0) -> None:
     """Refuse infinite values, and those too large to compute with; rows are counted from `first`."""
-    largest = values.dtype.type(min(LARGEST, float(np.finfo(values.dtype).max) / 4))
+    largest = _largest(values.dtype)
     extremes = (limit.reduce(values, axis=None, initial=0.0) for limit in (np.fmin, np.fmax))  # no copy, no NaN
     if all(abs(extreme) <= largest for extreme in extremes):
         return

@@ -193,27 +193,30 @@ class TrailingMean(Immediate):
         """Return the rows, averaged with those before them."""
         if self._rows == 1 or not len(rows):
             return rows
-        both = rows if self._before is None else Scored.join([self._before, rows])
-        known = len(both) - len(rows)
-        kept = slice(max(len(both) - self._rows + 1, 0), None)
-        tail = both[kept]
-        self._before = replace(
-            tail,
-            scores=tail.scores.copy(),
-            attribution=None if tail.attribution is None else tail.attribution.copy(),
-            unadapted=None if tail.unadapted is None else tail.unadapted.copy(),
-        )
-        if rows.attribution is not None and both.attribution is not None and len(both) <= FEW_ROWS:
-            rows.attribution[:] = trailing_mean(both.attribution, self._rows)[known:]
-        elif rows.attribution is not None and both.attribution is not None:
-            for channel in range(both.attribution.shape[1]):  # one at a time: no second (time, channel) array
-                mean = trailing_mean(both.attribution[:, channel], self._rows)[known:]
-                rows.attribution[:, channel] = mean
-        return replace(
-            rows,
-            scores=trailing_mean(both.scores, self._rows)[known:],
-            unadapted=None if both.unadapted is None else trailing_mean(both.unadapted, self._rows)[known:],
-        )
+        found: dict[str, FloatArray] = {}
+        kept: dict[str, FloatArray] = {}
+        same = rows.unadapted is rows.scores and (self._before is None or self._before.unadapted is self._before.scores)
+        for name in ("scores", "unadapted", "attribution"):
+            values = getattr(rows, name)
+            if name == "unadapted" and same:  # nothing has lasted
+                found[name], kept[name] = found["scores"], kept["scores"]
+            elif values is not None:
+                before = None if self._before is None else getattr(self._before, name)
+                both = values if before is None else np.concatenate([before, values])
+                kept[name] = both[max(len(both) - self._rows + 1, 0) :].copy()
+                found[name] = _averaged(values, both, self._rows)
+        self._before = Scored(**kept)
+        return replace(rows, **found)
+
+
+def _averaged(values: FloatArray, both: FloatArray, rows: int) -> FloatArray:
+    """Average the last of `both`; many rows of channels into `values`: a second such array might not fit."""
+    known = len(both) - len(values)
+    if both.ndim == 1 or len(both) <= FEW_ROWS:
+        return trailing_mean(both, rows)[known:].astype(values.dtype, copy=False)
+    for channel in range(both.shape[1]):
+        values[:, channel] = trailing_mean(both[:, channel], rows)[known:]
+    return values
 
 
 def trailing_mean(values: FloatArray, rows: int) -> FloatArray:

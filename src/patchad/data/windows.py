@@ -169,6 +169,11 @@ class WindowStage:
             asked.append(Asked(block, steps, chosen, int(ends[-1])))
         return asked
 
+    @property
+    def missing(self) -> int:
+        """Rows until the next window on the grid is full."""
+        return self._end - self._seen
+
     def answer(self, asked: Asked, scores: FloatArray, attribution: FloatArray | None) -> None:
         """Take the scores and the attribution of windows that were asked for."""
         if self._sums is None:

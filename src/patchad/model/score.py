@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from patchad.data.scaling import TailScale
@@ -39,7 +40,7 @@ EMPHASIS = 1.25
 LASTING = 1.0
 """Median of a column below which nothing of it is discounted."""
 FEW_ROWS = 20
-"""Rows up to which medians are taken one by one."""
+"""Rows up to which medians are found from the ranks of what all have in common."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,39 +133,45 @@ class Fusion(Immediate):
             raise ValueError("the rule has no scale of its columns yet")
         self._scale, self._local_scale, self._emphasis = rule.scale, rule.local_scale, rule.emphasis
         self._weights = rule.weights
-        self._lasting = RollingMedian(rule.adapt) if rule.adapt else None
+        self._lasting = RollingMedian(rule.adapt, least=LASTING) if rule.adapt else None
 
     def push(self, rows: Scored) -> Scored:
         """Combine `(time, column)` into `(time,)`."""
         if not len(rows):
             return Scored(np.empty(0), rows.attribution)
         columns = self._scale(rows.scores)
-        unadapted = self._combined(columns)
-        scores = unadapted
-        if self._lasting is not None:
-            scores = self._combined(columns - lasting(self._lasting.push(columns, least=LASTING)))
-        local = rows.local
-        if local is not None and self._local_scale is not None:
-            local = self._combined(self._local_scale(local))
+        medians = None if self._lasting is None else self._lasting.push(columns)
+        unadapted, scores, local = self._combined(columns, medians, rows.local)
         return Scored(scores, rows.attribution, local, unadapted)
 
     def preview(self, rows: Scored) -> Scored:
         """Combine `(time, column)` into `(time,)`, given what has lasted until now."""
-        columns = self._scale(rows.scores)
-        known = None if self._lasting is None else self._lasting.newest
-        scores = self._combined(columns if known is None else columns - lasting(known))
-        local = rows.local
-        if local is not None and self._local_scale is not None:
-            local = self._combined(self._local_scale(local))
+        medians = None if self._lasting is None else self._lasting.newest
+        _, scores, local = self._combined(self._scale(rows.scores), medians, rows.local)
         return Scored(scores, rows.attribution, local)
 
-    def _combined(self, columns: FloatArray) -> FloatArray:
-        strongest = np.sort(self._weights * columns, axis=1)[:, -STRONGEST:].mean(axis=1)
-        return np.asarray(np.sign(strongest) * np.abs(strongest) ** self._emphasis)
+    def _combined(
+        self, columns: FloatArray, medians: FloatArray | None, local: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Return the scores of scaled columns, the same without what has lasted, and those of the local columns."""
+        adapts = medians is not None and bool((medians > LASTING).any())
+        is_scaled = local is not None and self._local_scale is not None
+        parts = [columns]
+        parts += [columns - lasting(medians)] if medians is not None and adapts else []
+        parts += [self._local_scale(local)] if local is not None and self._local_scale is not None else []
+        found = self._strongest(columns if len(parts) == 1 else np.concatenate(parts))  # calls cost more than rows
+        unadapted = found[: len(columns)]
+        scores = found[len(columns) : 2 * len(columns)] if adapts else unadapted
+        return unadapted, scores, found[-len(columns) :] if is_scaled else local
+
+    def _strongest(self, columns: FloatArray) -> FloatArray:
+        chosen = np.sort(self._weights * columns, axis=1)[:, -STRONGEST:]
+        strongest = np.add.reduce(chosen, axis=1) / chosen.shape[1]
+        return np.asarray(np.copysign(np.abs(strongest) ** self._emphasis, strongest))
 
 
 class RollingMedian:
-    """Median of the last `rows` rows of each column, fewer at the start.
+    """Median of the last `rows` rows of each column, fewer at the start; `least` for those that are not over it.
 
     Examples
     --------
@@ -173,47 +180,78 @@ class RollingMedian:
     ([0.5, 0.5, 0.5], [[16.0]])
     """
 
-    state = ("_before", "newest")
+    state = ("before", "newest")
 
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._before: FloatArray | None = None
+    def __init__(self, rows: int, least: float = -np.inf) -> None:
+        self._rows, self._least = rows, least
         self.newest: FloatArray | None = None
         """(column,), the medians of the newest row."""
+        self._store: FloatArray | None = None
+        """(time, column), the rows so far, until there is no room for the next: then all but the newest are dropped."""
+        self._stop = 0
+        """Rows of it that are filled."""
+        self._over: NDArray[np.intp] | int = 0
+        """(column,), how many of `before` are over `least`."""
 
-    def push(self, columns: FloatArray, least: float = -np.inf) -> FloatArray:
-        """Return the medians `(time, column)` of the next rows; `least` stands for all that are not over it."""
-        medians = self._medians(columns, least)
-        self.newest = medians[-1].copy() if len(medians) else self.newest
+    @property
+    def before(self) -> FloatArray | None:
+        """The newest rows, with which the next ones are ranked."""
+        return None if self._store is None else self._store[max(self._stop - self._rows + 1, 0) : self._stop]
+
+    @before.setter
+    def before(self, rows: FloatArray | None) -> None:
+        self._store, self._stop = rows, 0 if rows is None else len(rows)
+        self._over = 0 if rows is None else (rows > self._least).sum(axis=0)
+
+    def push(self, columns: FloatArray) -> FloatArray:
+        """Return the medians `(time, column)` of the next rows."""
+        if not len(columns):
+            return columns
+        both = self._append(columns)
+        over = self._over + (columns > self._least).sum(axis=0)
+        self._over = over - (both[: max(len(both) - self._rows + 1, 0)] > self._least).sum(axis=0)
+        shortest = min(len(both) - len(columns) + 1, self._rows)
+        medians = np.full_like(columns, self._least)
+        chosen = np.flatnonzero(over > (shortest - 1) // 2)  # no other median can be over it
+        if len(chosen) and len(columns) <= FEW_ROWS < self._rows:
+            medians[:, chosen] = _last_medians(both[:, chosen], len(columns), self._rows)
+        else:
+            for number in chosen:
+                rolling = pd.Series(both[:, number]).rolling(self._rows, min_periods=1)
+                medians[:, number] = rolling.median().to_numpy()[len(both) - len(columns) :]
+        self.newest = medians[-1].copy()
         return medians
 
-    def _medians(self, columns: FloatArray, least: float) -> FloatArray:
-        both = columns if self._before is None else np.concatenate([self._before, columns])
-        self._before = both[max(len(both) - self._rows + 1, 0) :].copy()
-        known = len(both) - len(columns)
-        shortest = min(known + 1, self._rows)
-        medians = np.full_like(columns, least)
-        chosen = np.flatnonzero((both > least).sum(axis=0) > (shortest - 1) // 2)  # no other median can be over it
-        if not len(chosen):
-            return medians
-        if len(columns) <= FEW_ROWS:  # what pandas costs for each column is more than the medians do
-            both = both[:, chosen]
-            for row, end in enumerate(range(known + 1, len(both) + 1)):
-                medians[row, chosen] = _median(both[max(end - self._rows, 0) : end])
-            return medians
-        for number in chosen:
-            rolling = pd.Series(both[:, number]).rolling(self._rows, min_periods=1)
-            medians[:, number] = rolling.median().to_numpy()[known:]
-        return medians
+    def _append(self, columns: FloatArray) -> FloatArray:
+        """Return the rows before and these."""
+        before = self.before
+        first = 0 if before is None else len(before)
+        if self._store is None or self._stop + len(columns) > len(self._store):
+            room = max(self._rows + self._rows // 4, first + len(columns))
+            self._store, self._stop = np.empty((room, columns.shape[1])), first
+            if before is not None:
+                self._store[:first] = before
+        self._store[self._stop : self._stop + len(columns)] = columns
+        self._stop += len(columns)
+        return self._store[self._stop - len(columns) - first : self._stop]
 
 
-def _median(rows: FloatArray) -> FloatArray:
-    """Return the median of each column; for a few rows, faster than numpy's, which looks for NaN too."""
-    half = len(rows) // 2
-    if len(rows) % 2:
-        return np.asarray(np.partition(rows, half, axis=0)[half])
-    low, high = np.partition(rows, (half - 1, half), axis=0)[half - 1 : half + 1]
-    return np.asarray((low + high) / 2)
+def _last_medians(values: FloatArray, count: int, rows: int) -> FloatArray:
+    """Return the medians of the last few rows, each with those before it, `rows` in all: `(count, column)`.
+
+    What all of them have in common is ranked once: the few rows that it differs by move a median by as few ranks.
+    """
+    stops = range(len(values) - count + 1, len(values) + 1)
+    starts = [max(stop - rows, 0) for stop in stops]
+    common = values[starts[-1] : stops[0]]
+    low, high = max(len(common) // 2 - count, 0), min(len(common) // 2 + count, len(common) - 1)
+    middle = np.partition(common, (low, high), axis=0)[low : high + 1]
+    found = np.empty((count, values.shape[1]))
+    for row, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        near = np.sort(np.concatenate([values[start : starts[-1]], middle, values[stops[0] : stop]]), axis=0)
+        ranks = (stop - start - 1) // 2 - low, (stop - start) // 2 - low
+        found[row] = (near[ranks[0]] + near[ranks[1]]) / 2
+    return found
 
 
 def lasting(medians: FloatArray) -> FloatArray:

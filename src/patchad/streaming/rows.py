@@ -57,6 +57,8 @@ def read_row(row: Any, plan: Plan) -> FloatArray:
     A name left out is missing.
     """
     channels = plan.channels
+    if isinstance(row, np.ndarray) and row.dtype == np.float64 and row.shape == (len(channels),):
+        return row.copy()
     if isinstance(row, Mapping) and any(isinstance(value, str) for value in row.values()):
         row = _with_states(row, plan)
     if isinstance(row, Mapping):

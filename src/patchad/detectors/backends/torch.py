@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patchad._kernels.batching import MAX_GRAPH_VALUES, batch_size_for_core, batch_size_for_gpu, split_batch
+from patchad._kernels.batching import (
+    MAX_GRAPH_VALUES,
+    MAX_TAPE_VALUES,
+    batch_size_for_core,
+    batch_size_for_gpu,
+    split_batch,
+)
 from patchad._kernels.cuda_graphs import GraphedFunction
+from patchad._kernels.tapes import TapedFunction
 from patchad._kernels.threads import parallel_map
 from patchad.data.table import FloatArray
 from patchad.model.net import PatchADNet
@@ -27,6 +35,7 @@ class TorchBackend:
         self._net, self._device = net, device
         self._witnesses = {one.name: one.to(device) for one in witnesses}
         self._graphed = GraphedFunction(self._run, warmup=2)
+        self._taped = TapedFunction(self._run)
 
     @property
     def batch(self) -> int:
@@ -43,19 +52,23 @@ class TorchBackend:
 
     def observe(self, windows: Tensor, steps: int, names: tuple[str, ...]) -> Evidence:
         """Return what these witnesses observe at the newest steps of windows `(b, t, c)`."""
-        values = self._net.config.values
-
-        @torch.inference_mode()
-        def run(part: Tensor) -> tuple[Tensor, ...]:
-            function = self._graphed if len(part) * values <= MAX_GRAPH_VALUES else self._run
-            return function(part, steps, names)
-
+        run = partial(self._observe, steps=steps, names=names)
         if self._device.type != "cpu":
             found = run(windows.to(self._device))
         else:
-            parts = parallel_map(run, split_batch(windows, values))
-            found = tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
+            parts = parallel_map(run, split_batch(windows, self._net.config.values))
+            found = parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True)))
         return Evidence(windows[:, -steps:], dict(zip(names, found, strict=True)))
+
+    @torch.inference_mode()
+    def _observe(self, windows: Tensor, steps: int, names: tuple[str, ...]) -> tuple[Tensor, ...]:
+        """Run the net and the witnesses, as a graph or from a tape where there are few windows."""
+        values = len(windows) * self._net.config.values
+        if windows.is_cpu and values <= MAX_TAPE_VALUES:
+            return self._taped(windows, steps, names)
+        if not windows.is_cpu and values <= MAX_GRAPH_VALUES:
+            return self._graphed(windows, steps, names)
+        return self._run(windows, steps, names)
 
     def _run(self, windows: Tensor, steps: int, names: tuple[str, ...]) -> tuple[Tensor, ...]:
         return observe(self._net, [self._witnesses[name] for name in names], windows, steps)

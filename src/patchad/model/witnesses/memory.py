@@ -110,12 +110,12 @@ class Subspace:
         """Return the distances `(n, column)` of subsequences `(n, length, c)`: root of the mean square of a step."""
         flat = _flat(_averaged(subsequences, self.grain), centred=self.centred) - self.mean
         coordinates = flat @ self.components
-        outside = (flat - coordinates @ self.components.T).square().sum(1)
+        outside = torch.addmm(flat, coordinates, self.components.T, alpha=-1).square().sum(1)
         outside = outside * (outside > ROUNDING * flat.square().sum(1))
         squares = [outside] if self.apart or not len(self.references) else []
         if len(self.references):
             nearest = (coordinates @ self.references.T - self.references.square().sum(1) / 2).argmax(1)
-            squares.append(outside + (coordinates - self.references[nearest]).square().sum(1))
+            squares.append(outside + (coordinates - self.references.index_select(0, nearest)).square().sum(1))
         return (torch.stack(squares, 1) * (self.grain / self.length)).sqrt()
 
     @property
@@ -225,7 +225,8 @@ def _subsequences(windows: Tensor, length: int) -> Tensor:
     """Cut windows `(b, t, c)` into `(b, subsequence, length, c)`."""
     if windows.shape[1] == length:
         return windows[:, None]
-    return windows[:, _layout(length, windows.shape[1], windows.device)[0]]
+    rows = _layout(length, windows.shape[1], windows.device)[0]
+    return windows.index_select(1, rows.flatten()).view(-1, *rows.shape, windows.shape[2])
 
 
 @cache
