@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two processes of one thread each: threads that wait for each other crawl when the machine has other work to do.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test test-live test-fleet test-all test-adapters docs wheels licences soak check format clean
+.PHONY: demo test test-live test-http test-fleet test-all test-adapters docs wheels licences soak check format clean
 
 .venv/ready: pyproject.toml constraints.txt setup.py $(wildcard src/patchad/_kernels/csrc/*)
 	$(PYTHON) -m venv .venv
@@ -30,6 +30,14 @@ test-adapters: .venv/ready  ## other frameworks, each in an environment of its o
 test-fleet: .venv/ready  ## a Ray cluster in this process gives what local processes give, also if a worker is killed
 	$(TESTS) -n 0 tests/fleet/test_cluster.py -k "same_files or killed_worker"
 
+.venv-http/ready: Makefile
+	$(PYTHON) -m venv .venv-http
+	.venv-http/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off schemathesis==4.32.5
+	touch $@
+
+test-http: .venv/ready .venv-http/ready  ## Schemathesis asks the service what its OpenAPI description allows, and more
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.openapi
+
 .venv-docs/ready: constraints-docs.txt
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --progress-bar off -c $< mkdocs-material mkdocstrings-python
@@ -53,9 +61,10 @@ wheels: .venv-build/ready  ## sdist and wheel in dist/, tried in a bare environm
 licences: .venv/ready .venv-build/ready  ## the licence of everything that is installed
 	.venv-build/bin/pip-licenses --python=$(BIN)/python --from=mixed --with-urls
 
-soak: .venv/ready  ## 100,000 hostile inputs, 500 kills (resumes, writes what came of them), 20 million rows in shards: hours
+soak: .venv/ready  ## 100,000 hostile inputs, 500 kills (resumes, writes what came of them), 20 million rows in shards, 100 streams for an hour: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --compare
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve streams --streams 100 --rate 10 --seconds 3600
 
 check: .venv/ready  ## format, lint, types, import contract
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

@@ -37,12 +37,12 @@ def faulty_lines(rows: int, key: str | None = "pump") -> list[str]:
 
 
 class Watcher:
-    """A process of `patchad watch` with a state, which is started again after each kill."""
+    """A process of `patchad watch`, or `serve`, with a state, which is started again after each kill."""
 
-    def __init__(self, model: Path, source: str, folder: Path) -> None:
+    def __init__(self, model: Path, source: str, folder: Path, command: str = "watch", *more: str) -> None:
         self.out, self.state = folder / "out.jsonl", folder / "watch.db"
         self._log = folder / "watch.log"
-        self._arguments = [sys.executable, "-m", "patchad", "watch", str(model), "--from", source]
+        self._arguments = [sys.executable, "-m", "patchad", command, str(model), "--from", source, *more]
         self._arguments += ["--to", f"file:{self.out}", "--state", str(self.state), "--log-level", "info"]
         self.start()
 

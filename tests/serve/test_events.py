@@ -199,6 +199,18 @@ def test_curves_are_thinned_out_and_have_the_worst_channel_first(client, faulty,
     assert client.get("/v1/streams/pump/history?since=1e300").json()["score"]["at"] == []
 
 
+def test_scores_without_a_verdict_are_those_of_the_rows_that_are_seen(client, faulty, clock):
+    push(client, "pump", faulty[:258], clock[:258])  # in the middle of a fault
+    at = [pd.Timestamp(time).timestamp() for time in clock[:258]]
+    outlook = client.station.outlooks.look_at("pump")
+    outlook.undecided = [(at[place], float(place), 3.0) for place in range(245, 257)]
+    outlook.said.extend([(at[250], 1.0), (at[257], 2.0)])
+    found = client.get("/v1/streams/pump/history?rows=5").json()
+    assert found["score"]["index"] == found["score"]["score"] == list(range(253, 257))
+    assert found["score"]["at"] == at[253:257]
+    assert found["outlook"] == {"at": [at[257]], "score": [2.0]}
+
+
 def test_rows_with_their_verdicts_as_csv(client, faulty, clock):
     faulty[3]["flow"] = None
     push(client, "pump", faulty, clock)

@@ -6,12 +6,13 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pandas as pd
 import pytest
 import uvicorn
 from tests.browser import chromium
-from tests.conftest import WATCHED, waves
+from tests.conftest import WATCHED, small, waves
 from tests.serve.conftest import service
 
 from patchad.live.store import Store
@@ -23,6 +24,10 @@ from patchad.serve.security import Guard, read_tokens
 from patchad.serve.settings import Limits
 
 ROWS = 900
+DAY = 1_440
+RANGE = "document.querySelector('#chart').layout.xaxis.range.map((one) => Date.parse(one + 'Z') / 1000)"
+SPAN = f"(([a, b]) => b - a)({RANGE})"
+EXPECTED = "document.querySelector('#chart').data.some((one) => one.name === 'expected')"
 
 
 @contextmanager
@@ -46,10 +51,11 @@ def running(detector, guard=None, **limits):
         store.close()
 
 
-def send(station, key, rows, first):
+def send(station, key, rows, first, behind=ROWS):
+    """Send rows, one a minute, the first so many minutes ago."""
     from patchad.live.rows import Row
 
-    begin = pd.Timestamp.now(tz="UTC").floor("min") - pd.Timedelta(minutes=ROWS)
+    begin = pd.Timestamp.now(tz="UTC").floor("min") - pd.Timedelta(minutes=behind)
     made = []
     for number, row in enumerate(rows.tolist(), first):
         moment = str(begin + pd.Timedelta(minutes=number))
@@ -114,6 +120,65 @@ def test_a_fault_is_seen_within_two_seconds_and_judged(watched_model, browser):
         assert page.get_attribute("#pause", "aria-pressed") == "false"
         page.click("nav a[data-page=models]")
         page.wait_for_selector("#feedback li:has-text('accepted')")
+        assert page.messages == []
+
+
+@pytest.fixture(scope="module")
+def net():
+    """A small net that expects values."""
+    return small().fit(pd.DataFrame(waves(600), columns=WATCHED))
+
+
+def test_a_day_is_scrolled_an_event_seen_against_what_was_expected_and_exported(net, browser, tmp_path):
+    """Everything from the keyboard; a row a minute for a day."""
+    rows = waves(DAY, seed=1)
+    rows[300:330, 1] += 4.0
+    rows[900:930, 2] -= 4.0
+    with running(net) as (address, station):
+        send(station, "pump", rows, 0, DAY)
+        send(station, "valve", rows[:50], 0, DAY)
+        page = open_page(browser, address, color_scheme="dark")
+        page.wait_for_selector("#chart .main-svg", state="attached")
+        while page.text_content("#name") != "pump":
+            page.keyboard.press("j")
+            page.wait_for_timeout(200)
+        until(page, "document.querySelectorAll('#events li').length === 2")
+        page.keyboard.press("-")
+        page.keyboard.press("-")
+        until(page, "document.querySelector('.spans button:nth-child(3)').getAttribute('aria-pressed') === 'true'")
+        until(page, f"Math.abs({SPAN} - 21600) < 100")
+        seen = [page.evaluate(RANGE)]
+        for _ in range(9):
+            page.keyboard.press("[")
+            until(page, f"({RANGE})[0] !== {seen[-1][0]}")
+            seen.append(page.evaluate(RANGE))
+            if seen[-1][0] <= seen[0][1] - 60 * (DAY - 1):
+                break
+        assert seen[0][1] - seen[-1][0] == pytest.approx(60 * (DAY - 1), abs=120)
+        assert all(later[0] > sooner[0] > later[0] - 21600 for later, sooner in pairwise(seen))
+        page.keyboard.press("n")
+        page.wait_for_selector("#events li[aria-current=true]")
+        until(page, EXPECTED)
+        assert page.get_attribute('#channels button:has-text("load")', "aria-pressed") == "true"
+        page.keyboard.press("n")
+        until(page, "document.querySelectorAll('#events li')[1].getAttribute('aria-current') === 'true'")
+        assert page.get_attribute('#channels button:has-text("heat")', "aria-pressed") == "true"
+        for key, name in (("c", "export.csv"), ("r", "report.html")):
+            with page.expect_download() as waiting:
+                page.keyboard.press(key)
+            assert waiting.value.suggested_filename == name
+            waiting.value.save_as(tmp_path / name)
+        first = (tmp_path / "export.csv").read_text().splitlines()[1]
+        assert 200 < int(first.split(",")[0]) < 300
+        report = open_page(browser, f"file://{tmp_path / 'report.html'}")
+        report.wait_for_selector(".main-svg", state="attached")
+        assert report.messages == []
+        page.keyboard.press("p")
+        until(page, f"!{EXPECTED}")
+        page.click('#channels button:has-text("flow")')
+        until(page, EXPECTED)
+        page.keyboard.press("?")
+        page.wait_for_selector("#keys[open]")
         assert page.messages == []
 
 

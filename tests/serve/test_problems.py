@@ -76,6 +76,9 @@ def test_more_bodies_that_cannot_be_used(client):
     assert_problem(client.post("/v1/detect", json={"rows": [{}]}), 422, "no row has a value")
     for first in (-1, 1.5, True, "0", 2**80):
         assert_problem(client.post("/v1/streams/a/rows", json=ROWS | {"first_index": first}), 422, "first_index")
+    again = {"rows": [{"flow": 1.0}], "first_index": 0}
+    assert client.post("/v1/streams/b/rows", json=again).status_code == 200
+    assert_problem(client.post("/v1/streams/b/rows", json=again | {"times": [{}]}), 422, "time 0 is {}")
     for kind in ("text/csv", bodies.PARQUET):
         found = assert_problem(client.post("/v1/detect", content=b"\x00\x01", headers={"Content-Type": kind}), 422)
         assert "/tmp" not in found["detail"]

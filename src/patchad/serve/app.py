@@ -8,13 +8,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from patchad import __version__
-from patchad.serve import bodies, models, problems, schemas, views
+from patchad.serve import bodies, models, problems, schemas, seen, views
 from patchad.serve.bodies import CSV, JSON, PARQUET, media_type, read_body, read_json, read_rows
 from patchad.serve.history import MOST_ROWS, curves_of, export_csv
 from patchad.serve.hub import Hub
@@ -63,21 +64,21 @@ class Service:
 
         return await self._within(asyncio.get_running_loop().run_in_executor(self._readers, asked))
 
-    async def detect(self, make_table: Callable[[], Any]) -> dict[str, Any]:
-        """Detect, in a thread of its own."""
+    async def judge(self, work: Callable[[Any], Any]) -> Any:
+        """Do something with the model in force, in a thread of its own."""
         if self._detections >= self.limits.detections:
             self.station.measures.turned_away.inc()
             raise busy(f"{self._detections} detections run or wait, which is the limit; send it again in a while")
         self._detections += 1
 
-        def work() -> dict[str, Any]:
+        def judged() -> Any:
             if self._copy[0] is not self.station.detector:
                 self._copy = (self.station.detector, copy.deepcopy(self.station.detector))
-            return views.detection_fields(self._copy[1].detect(make_table()))
+            return work(self._copy[1])
 
-        future = asyncio.get_running_loop().run_in_executor(self._judges, work)
+        future = asyncio.get_running_loop().run_in_executor(self._judges, judged)
         future.add_done_callback(self._one_less)
-        return await self._within(future)  # type: ignore[no-any-return]
+        return await self._within(future)
 
     async def change(self, work: Callable[[], Any]) -> Any:
         """Change streams, in their thread."""
@@ -139,6 +140,7 @@ def make_app(station: Station, guard: Guard | None = None, limits: Limits | None
     problems.install(app)
     _add_streams(app, service)
     _add_history(app, service)
+    _add_views(app, service)
     _add_events(app, service)
     _add_models(app, service)
     _add_signs(app, service)
@@ -183,7 +185,7 @@ def _add_streams(app: FastAPI, service: Service) -> None:
             rows, times = read_rows(read_json(body, ("rows", "times"), ("rows",)), columns, limits)
             return bodies.table_of_rows(rows, times, columns)
 
-        return answer(await service.detect(table))
+        return answer(await service.judge(lambda detector: views.detection_fields(detector.detect(table()))))
 
     @app.post("/v1/streams/{key:path}/rows", openapi_extra=schemas.ROWS, response_model=schemas.Told, tags=["streams"])
     async def rows(key: str, request: Request) -> Response:
@@ -234,6 +236,40 @@ def _add_history(app: FastAPI, service: Service) -> None:
         """Return the rows of a stream over a time with what was said of them, as csv."""
         own = service.station.find_key(_checked_key(key))
         return Response(await service.read(export_csv, own, since, until, rows), media_type=CSV)
+
+
+def _add_views(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/streams/{key:path}/expected", response_model=schemas.Expected, tags=["streams"])
+    async def expected(
+        key: str,
+        event: str = Query("", description="Id of an event: its channels most to blame, in the rows around it."),
+        channel: str = Query(
+            "", description="Without an event: this channel, in the newest 300 rows of a time and some before."
+        ),
+        since: float | None = Query(None, description="Seconds since 1970, or the number that times are."),
+        until: float | None = Query(None),
+    ) -> Response:
+        """Return observed values against those that the model in force expects, with what is normal around them."""
+        if bool(event) == bool(channel):
+            raise Problem(422, "give ?event= or ?channel=, one of them")
+        own = service.station.find_key(_checked_key(key))
+        asked = (seen.around_event, own, event) if event else (seen.around_view, own, channel, since, until)
+        around = await service.read(*asked)
+        return answer(await service.judge(partial(seen.expected_of, around)))
+
+    @app.get("/v1/streams/{key:path}/export.html", response_class=Response, tags=["streams"])
+    async def export_report(
+        key: str,
+        since: float | None = None,
+        until: float | None = None,
+        rows: int = Query(MOST_ROWS, ge=1, le=MOST_ROWS, description="Rows, the newest."),
+    ) -> Response:
+        """Return the rows of a stream over a time with what was said of them, as the report: one page of HTML."""
+        own = service.station.find_key(_checked_key(key))
+        found = await service.read(seen.seen_of, own, since, until, rows)
+        page = await service.judge(partial(seen.report_of, found))
+        headers = {"Content-Disposition": 'attachment; filename="report.html"', "Cache-Control": "no-store"}
+        return Response(page, headers=headers, media_type="text/html; charset=utf-8")
 
 
 def _add_events(app: FastAPI, service: Service) -> None:

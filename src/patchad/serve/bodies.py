@@ -104,6 +104,9 @@ def read_rows(found: Mapping[str, Any], columns: Columns, limits: Limits) -> tup
     if times is not None and (not isinstance(times, list) or len(times) != len(rows)):
         given = len(times) if isinstance(times, list) else _shown(times)
         raise InputError(f"'times' is {given}, a list of {len(rows)} is needed, one for each row")
+    for number, time in enumerate(times or []):
+        if isinstance(time, bool) or not isinstance(time, str | int | float):
+            raise InputError(f"time {number} is {_shown(time)}; an ISO 8601 text or a number is needed for every row")
     return [_row(row, number, columns, limits) for number, row in enumerate(rows)], times or []
 
 
@@ -135,9 +138,6 @@ def timed_rows(key: Any, rows: Sequence[dict[str, Any]], times: Sequence[Any], n
 
 
 def _moments(times: Sequence[Any], newest: Any) -> Sequence[Any]:
-    for number, time in enumerate(times):
-        if isinstance(time, bool) or not isinstance(time, str | int | float):
-            raise InputError(f"time {number} is {_shown(time)}; an ISO 8601 text or a number is needed for every row")
     if all(isinstance(time, str) for time in times):
         return [unicode(time) for time in times]
     if any(isinstance(time, str) for time in times):

@@ -36,24 +36,23 @@ def curves_of(
     last: int = MOST_ROWS,
 ) -> dict[str, Any]:
     """Return scores with levels, and channels with the range that is usual for them."""
-    _check(station, records, key)
+    check_stream(station, records, key)
     rows = records.rows(key, since, until, last=last)
     verdicts = records.verdicts(key, float(rows.at[0]) if len(rows) else since, until, last=last)
     names = [name for name in channels if name in station.detector.channels_] or _worst(station, records, key, since)
     at, index, score, level, alarm = _scores(verdicts)
     ahead = station.outlooks.look_at(key)
-    end = float(rows.at[-1]) if len(rows) else np.inf
-    more = [one for one in tuple(ahead.undecided) if (not len(at) or one[0] > at[-1]) and one[0] <= end]
+    first, end = (float(rows.at[0]), float(rows.at[-1])) if len(rows) else (-np.inf, np.inf)
+    known = float(at[-1]) if len(at) else -np.inf
+    more = [one for one in tuple(ahead.undecided) if one[0] > known and first <= one[0] <= end]
     if more:
         extra = np.array(more)
-        first = int(index[-1]) + 1 if len(index) else 0
+        places = int(rows.index[0]) + np.searchsorted(rows.at, extra[:, 0]) if len(rows) else np.arange(len(more))
         at, score, level = (np.concatenate([one, extra[:, n]]) for n, one in enumerate((at, score, level)))
-        index, alarm = (
-            np.concatenate([index, first + np.arange(len(more))]),
-            np.concatenate([alarm, np.zeros(len(more))]),
-        )
+        index, alarm = np.concatenate([index, places]), np.concatenate([alarm, np.zeros(len(more))])
     chosen = min_max_rows(score, points)
-    said = [one for one in tuple(ahead.said) if (not len(at) or one[0] > at[-1]) and one[0] <= end]
+    known = float(at[-1]) if len(at) else -np.inf
+    said = [one for one in tuple(ahead.said) if one[0] > known and first <= one[0] <= end]
     return {
         "key": shown(key),
         "rows": station.streams.count(key),
@@ -78,7 +77,8 @@ def _scores(verdicts: Rows) -> tuple[Any, Any, Any, Any, Any]:
     return verdicts.at, verdicts.index, score, level, alarm
 
 
-def _check(station: Station, records: Records, key: Key) -> None:
+def check_stream(station: Station, records: Records, key: Key) -> None:
+    """Refuse a stream that there is none of."""
     if key not in station.streams and key not in records.keys():  # noqa: SIM118 - a method of its own
         raise Problem(404, f"there is no stream {shown(key)!r}; GET /v1/streams lists them")
 
@@ -120,7 +120,7 @@ def export_csv(
     station: Station, records: Records, key: Key, since: float | None, until: float | None, last: int = MOST_ROWS
 ) -> bytes:
     """Return rows with their verdicts as csv."""
-    _check(station, records, key)
+    check_stream(station, records, key)
     rows = records.rows(key, since, until, last=last)
     verdicts = records.verdicts(key, since, until, last=last)
     columns = [name for name in station.streams.columns.channels if name in rows.numbers or name in rows.texts]

@@ -52,8 +52,7 @@ def detector_of(file: bytes) -> Detector:
 def judge_event(station: Station, event: Mapping[str, Any], *, accepted: bool) -> Detector:
     """Return the model that has learned from an event; its rows are those that are stored."""
     detector = station.detector
-    window = int(getattr(detector, "window_", 1))
-    before = max(CONTEXT * window, LEAST_CONTEXT)
+    before = context_rows(detector)
     first, stop = int(event["start"]), int(event["stop"])
     with station.records() as records:
         rows = records.rows(event["key"], last=station.streams.count(event["key"]) - first + before)
@@ -66,6 +65,11 @@ def judge_event(station: Station, event: Mapping[str, Any], *, accepted: bool) -
     judge = wiser.accept if accepted else wiser.confirm
     judge(table.take(slice(0, len(inside))), start=first - offset, stop=min(stop - offset, len(inside)))
     return wiser
+
+
+def context_rows(detector: Detector) -> int:
+    """Return how many rows before and after an event are taken with it."""
+    return max(CONTEXT * int(getattr(detector, "window_", 1)), LEAST_CONTEXT)
 
 
 def table_of(rows: Rows, detector: Detector) -> Table:

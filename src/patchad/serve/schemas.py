@@ -125,6 +125,24 @@ class Curves(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+class ExpectedChannel(BaseModel):
+    """Observed and expected values of a channel; null where nothing can be expected."""
+
+    name: str
+    at: list[float | None]
+    observed: list[float | None]
+    expected: list[float | None]
+    low: list[float | None] = Field(description="From here to `high` a value is normal.")
+    high: list[float | None]
+
+
+class Expected(BaseModel):
+    """What was observed and what was expected; no channels where the model expects nothing in particular."""
+
+    key: str
+    channels: list[ExpectedChannel]
+
+
 class Model(BaseModel):
     """The model in force."""
 

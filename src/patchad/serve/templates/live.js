@@ -7,7 +7,8 @@ const SPANS = [["300 rows", null, 300], ["1 h", 3600], ["6 h", 21600], ["1 d", 8
 const SIGNS = { open: "◆", suspected: "◐", well: "●", closed: "●", withdrawn: "○" };
 const VERBS = [["acknowledge", "Acknowledge"], ["accept", "This was normal"], ["confirm", "Keep strange"]];
 
-const state = { key: null, streams: [], events: [], span: 0, paused: false, view: null, since: 0, token: null, page: "" };
+const state = { key: null, streams: [], events: [], span: 0, paused: false, view: null, since: 0, token: null, page: "",
+  focus: null, expected: [] };
 try { state.token = sessionStorage.getItem("patchad-token"); } catch { /* a browser without storage */ }
 
 // -- asking ------------------------------------------------------------------------------------------------------------
@@ -257,7 +258,10 @@ function draw(curves) {
   curves.channels.forEach((channel, n) => {
     const top = 1 - first - gap - n * (rest + gap), name = `y${n + 2}`;
     layout[`yaxis${n + 2}`] = { ...axis, domain: [Math.max(top - rest, 0), top] };
-    traces.push({ x: chartTimes(channel.at), y: channel.value, yaxis: name, line, name: channel.name, mode: "lines", hovertemplate: "%{y:.4g}" });
+    const known = state.expected.find((one) => one.name === channel.name);
+    if (known) traces.push(...expectedTraces(known, name));
+    traces.push({ x: chartTimes(channel.at), y: channel.value, yaxis: name, line, name: channel.name, mode: "lines",
+      meta: channel.name, hovertemplate: "%{y:.4g}" });
     if (channel.low !== null && channel.high !== null) {
       layout.shapes.push({ type: "rect", xref: "paper", x0: 0, x1: 1, yref: name, y0: channel.low, y1: channel.high,
         fillcolor: colour("--band"), line: { width: 0 }, layer: "below" });
@@ -266,7 +270,38 @@ function draw(curves) {
   });
   const chart = byId("chart");
   Plotly.react(chart, traces, layout, { displayModeBar: false, responsive: true, scrollZoom: false });
-  if (!chart.listening) { chart.listening = true; chart.on("plotly_relayout", moved); }
+  if (!chart.listening) {
+    chart.listening = true;
+    chart.on("plotly_relayout", moved);
+    chart.on("plotly_click", attempt((clicked) => {
+      const name = clicked.points.map((one) => one.data.meta).find((one) => one !== undefined);
+      return name === undefined ? null : expectChannel(name);
+    }));
+  }
+}
+
+// What the model expects of a channel, as a band of normal values and a line.
+function expectedTraces(known, yaxis) {
+  const x = chartTimes(known.at), edge = { width: 0, color: colour("--expected") };
+  const part = { x, yaxis, mode: "lines", hoverinfo: "skip" };
+  return [
+    { ...part, y: known.low, line: edge },
+    { ...part, y: known.high, line: edge, fill: "tonexty", fillcolor: colour("--reach") },
+    { ...part, y: known.expected, line: { color: colour("--expected"), width: 1.5, dash: "dash" }, name: "expected", hoverinfo: "all", hovertemplate: "%{y:.4g}" },
+  ];
+}
+
+function drawChannels(curves) {
+  const focused = document.activeElement?.closest?.("#channels button")?.textContent;
+  const buttons = curves.channels.map(({ name }) => {
+    const button = element("button", { type: "button" }, name);
+    button.setAttribute("aria-pressed", String(state.expected.some((one) => one.name === name)));
+    button.addEventListener("click", attempt(() => expectChannel(name)));
+    return button;
+  });
+  byId("channels").replaceChildren("Expected:", ...buttons);
+  byId("key-expected").hidden = !state.expected.length;
+  if (focused) buttons.find((one) => one.textContent === focused)?.focus();
 }
 
 // plotly reads a few HTML tags in texts: a name has none.
@@ -286,15 +321,42 @@ const loadStream = throttled(async () => {
 }, () => 700);
 
 async function showStream() {
-  const key = state.key;
-  const [curves, told] = await Promise.all([read(streamPath(key, `history?points=900&${query()}`)), read(streamPath(key, "events"))]);
-  if (key !== state.key) return;
+  const { key, focus } = state;
+  const wanted = (focus?.channels ?? []).map(encodeURIComponent).join(",");
+  const [curves, told, expected] = await Promise.all([read(streamPath(key, `history?points=900&channels=${wanted}&${query()}`)),
+    read(streamPath(key, "events")), focus ? loadExpected(focus) : []]);
+  if (key !== state.key || focus !== state.focus) return;
   state.curves = curves;
   state.events = told.events;
+  state.expected = expected;
   byId("name").textContent = key;
-  byId("export").href = streamPath(key, `export.csv?${query()}`);
+  byId("main").hidden = false;  // plotly takes the width of what it draws in
+  byId("export-csv").href = streamPath(key, `export.csv?${query()}`);
+  byId("export-report").href = streamPath(key, `export.html?${query()}`);
   draw(curves);
+  drawChannels(curves);
   drawEvents();
+}
+
+async function loadExpected(focus) {
+  const asked = focus.event ? `event=${encodeURIComponent(focus.event)}` : `channel=${encodeURIComponent(focus.channel)}&${query()}`;
+  try {
+    const { channels } = await read(streamPath(state.key, `expected?${asked}`));
+    if (!channels.length) toast("This model expects no values in particular; the range in train is shown.");
+    return channels;
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+    toast(error.message);
+    return [];
+  }
+}
+
+// Shows what is expected of a channel in what is seen now; once more: no longer.
+async function expectChannel(name) {
+  const view = seen();
+  if (!view) return;
+  const shown = state.expected.some((one) => one.name === name);
+  await lookAt(view, shown ? null : { channel: name, channels: state.curves.channels.map((one) => one.name) });
 }
 
 function seen() {
@@ -305,8 +367,9 @@ function seen() {
   return at.length ? [at[0], at[at.length - 1]] : null;
 }
 
-async function lookAt(view) {
+async function lookAt(view, focus = null) {
   state.view = view;
+  state.focus = focus;
   pause(true);
   await showStream();
 }
@@ -315,14 +378,16 @@ const moved = (change) => {
   const from = change["xaxis.range[0]"], to = change["xaxis.range[1]"];
   if (from === undefined) return;
   clearTimeout(moved.timer);
-  moved.timer = setTimeout(attempt(() => lookAt([fromChart(from), fromChart(to)])), 250);
+  moved.timer = setTimeout(attempt(() => lookAt([fromChart(from), fromChart(to)], state.focus)), 250);
 };
 
 const shift = attempt(async (by) => {
   const view = seen();
   if (!view) return;
-  const width = view[1] - view[0];
-  await lookAt([view[0] + by * width * 0.8, view[1] + by * width * 0.8]);
+  const width = view[1] - view[0], own = state.streams.find((one) => one.key === state.key);
+  const first = state.curves?.first_at ?? view[0], last = own?.newest_at ?? view[1];
+  const from = Math.max(Math.min(view[0] + by * width * 0.8, Math.max(last - width, first)), Math.min(first, view[0]));
+  await lookAt([from, from + width]);
 });
 
 function pause(wanted) {
@@ -330,7 +395,8 @@ function pause(wanted) {
   byId("pause").setAttribute("aria-pressed", String(wanted));
   byId("pause").textContent = wanted ? "Paused" : "Pause";
   if (!wanted) {
-    state.view = null;
+    state.view = state.focus = null;
+    state.expected = [];
     loadStream();
   }
 }
@@ -360,6 +426,7 @@ function eventItem(event) {
     acts(event));
   item.dataset.state = event.state;
   item.dataset.id = event.id;
+  if (event.id === state.focus?.event) item.setAttribute("aria-current", "true");
   return item;
 }
 
@@ -406,8 +473,10 @@ async function showEvent(event) {
     return time ?? at[place < 0 ? at.length - 1 : place];
   };
   const from = seconds(event.start_time, event.start), to = seconds(event.stop_time, event.stop - 1);
-  const margin = Math.max((to - from) * 1.5, isDate(from) ? 1800 : 30);
-  await lookAt([from - margin, to + margin]);
+  const rows = event.stop - event.start, drawn = state.curves.channels[0]?.at ?? [];
+  const step = rows > 1 && to > from ? (to - from) / (rows - 1) : ((drawn.at(-1) - drawn[0]) / Math.max(drawn.length - 1, 1) || 60);
+  const margin = step * Math.min(Math.max(rows, 30), 150);
+  await lookAt([from - margin, to + margin], { event: event.id, channels: event.channels.slice(0, 4).map(([name]) => name) });
   byId("chart").scrollIntoView({ block: "nearest" });
 }
 
@@ -522,27 +591,63 @@ byId("find").addEventListener("input", drawStreams);
 byId("pause").addEventListener("click", () => pause(!state.paused));
 byId("earlier").addEventListener("click", () => shift(-1));
 byId("later").addEventListener("click", () => shift(1));
-byId("export").addEventListener("click", attempt(async (clicked) => {
-  if (!state.token) return;
-  clicked.preventDefault();  // a link sends no token
-  const content = await (await ask(byId("export").getAttribute("href"))).blob();
-  const link = element("a", { href: URL.createObjectURL(content), download: "export.csv" });
-  link.click();
-}));
+for (const link of [byId("export-csv"), byId("export-report")]) {
+  link.addEventListener("click", attempt(async (clicked) => {
+    if (!state.token) return;
+    clicked.preventDefault();  // a link sends no token
+    const address = URL.createObjectURL(await (await ask(link.getAttribute("href"))).blob());
+    element("a", { href: address, download: link.download }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
+  }));
+}
+
+function choose(span) {
+  state.span = Math.min(Math.max(span, 0), SPANS.length - 1);
+  document.querySelectorAll(".spans button").forEach((one, n) => one.setAttribute("aria-pressed", String(n === state.span)));
+  pause(false);
+}
+
 SPANS.forEach(([text], number) => {
   const button = element("button", { type: "button" }, text);
   button.setAttribute("aria-pressed", String(number === state.span));
-  button.addEventListener("click", () => {
-    state.span = number;
-    document.querySelectorAll(".spans button").forEach((one, n) => one.setAttribute("aria-pressed", String(n === number)));
-    pause(false);
-  });
+  button.addEventListener("click", () => choose(number));
   document.querySelector(".spans").append(button);
 });
+// Goes to the next stream of the list, or the one before.
+function stepStream(by) {
+  const place = state.streams.findIndex((one) => one.key === state.key);
+  const next = state.streams[place + by];
+  if (next) location.hash = `#/stream/${encodeURIComponent(next.key)}`;
+}
+
+// Shows the event before the one that is shown, or after it; the newest first.
+const stepEvent = attempt(async (by) => {
+  const place = state.events.findIndex((one) => one.id === state.focus?.event);
+  const next = state.events[place < 0 ? state.events.length - 1 : place + by];
+  if (next) await showEvent(next);
+});
+
+const stepChannel = attempt(async () => {
+  const names = (state.curves?.channels ?? []).map((one) => one.name);
+  const place = state.focus?.channel ? names.indexOf(state.focus.channel) : -1;
+  if (names.length) await expectChannel(names[(place + 1) % names.length]);
+});
+
+function showKeys() {
+  byId("keys").open = !byId("keys").open;
+  if (byId("keys").open) byId("keys").querySelector("summary").focus();
+}
+
+const KEYS = {
+  p: () => pause(!state.paused), "[": () => shift(-1), "]": () => shift(1), "-": () => choose(state.span + 1), "+": () => choose(state.span - 1),
+  j: () => stepStream(1), k: () => stepStream(-1), n: () => stepEvent(-1), b: () => stepEvent(1), x: stepChannel,
+  c: () => byId("export-csv").click(), r: () => byId("export-report").click(), "/": () => byId("find").focus(), "?": showKeys,
+};
 document.addEventListener("keydown", (pressed) => {
   if (pressed.target.closest("input, textarea") || pressed.ctrlKey || pressed.metaKey || pressed.altKey) return;
-  const keys = { p: () => pause(!state.paused), "[": () => shift(-1), "]": () => shift(1) };
-  keys[pressed.key]?.();
+  if (state.page !== "streams" || !KEYS[pressed.key]) return;
+  pressed.preventDefault();
+  KEYS[pressed.key]();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (state.curves) draw(state.curves); });
 addEventListener("hashchange", route);
