@@ -27,8 +27,8 @@ test-all: .venv/ready  ## and the checks that take minutes
 test-adapters: .venv/ready  ## other frameworks, each in an environment of its own; writes the counts into docs/adapters.md
 	$(PYTHON) scripts/test-adapters $(ENVIRONMENTS)
 
-test-fleet: .venv/ready  ## a Ray cluster in this process gives what local processes give, also if a worker is killed
-	$(TESTS) -n 0 tests/fleet/test_cluster.py -k "same_files or killed_worker"
+test-fleet: .venv/ready  ## a Ray cluster in this process, also if a worker is killed, and two processes of torchrun give what one gives
+	$(TESTS) -n 0 tests/fleet -k "same_files or killed_worker or two_processes"
 
 .venv-http/ready: Makefile
 	$(PYTHON) -m venv .venv-http

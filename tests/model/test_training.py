@@ -12,7 +12,7 @@ from torch import nn
 
 from patchad.data.windows import WindowSampler
 from patchad.errors import InputError
-from patchad.model import training
+from patchad.model import batches, training
 from patchad.model.training import PATIENCE, Goal, TrainConfig, find_device, planned_steps, train
 
 CPU = torch.device("cpu")
@@ -216,15 +216,15 @@ def test_goals_are_taken_in_order_each_with_its_own_parameters():
 
 
 def test_windows_cut_on_a_device_equal_those_cut_from_the_series(monkeypatch):
-    monkeypatch.setattr(training, "SCALED_ROWS", 7)
+    monkeypatch.setattr(batches, "SCALED_ROWS", 7)
     windows, chosen = WindowSampler([COUNT, COUNT + 100], 3, 2), np.array([0, 5, 3, 3])
     drawn = [make(chosen) for make in (sampler(windows) for sampler in SAMPLERS)]
     assert torch.equal(*drawn)
 
 
 SAMPLERS = (
-    lambda windows: training._sampler(windows, lambda values: 2 * values),
-    lambda windows: training._device_sampler(windows, lambda values: 2 * values, CPU),
+    lambda windows: batches.host_sampler(windows, lambda values: 2 * values),
+    lambda windows: batches.device_sampler(windows, lambda values: 2 * values, CPU),
 )
 
 

@@ -91,8 +91,11 @@ def fit(
     from patchad.data.periods import read_periods
     from patchad.detectors.patchad import PatchAD
     from patchad.fleet.fitting import FitJob, fit_fleet
-    from patchad.fleet.runner import make_runner
+    from patchad.fleet.ranks import follow, is_follower, make_fit_runner
 
+    if is_follower():
+        follow()
+        return
     parameters = parse_assignments(settings or [], PatchAD)
     job = FitJob(
         data=tuple(data),
@@ -104,7 +107,7 @@ def fit(
         reading=replace(_without(reading, by), unread=parameters.get("ignore", ())),
         together=together,
     )
-    with _resumable(output), make_runner(engine, workers, address) as runner, _bar("fitting") as watch:
+    with _resumable(output), make_fit_runner(engine, workers, address) as runner, _bar("fitting") as watch:
         outcome = fit_fleet(job, runner, watch)
     for note in outcome.notes:
         notify(f"note: {note}")

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
@@ -110,6 +111,24 @@ class NeuralDetector(WindowDetector):
         self._beginning = (dict(weights), steps)
         return self
 
+    def keep_training(self, path: Path | None) -> Self:
+        """Write the state of training to a file now and then; a later fit of the same data goes on there.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from patchad import PatchAD
+        >>> waves = np.sin(np.arange(400) / 5)[:, None]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     detector = PatchAD(window=30, max_steps=3).keep_training(Path(folder) / "training")
+        ...     first = detector.fit(waves).history_
+        ...     detector.fit(waves).history_ == first  # trained no further, and at the same second
+        True
+        """
+        self._kept = path
+        return self
+
     @property
     def n_parameters_(self) -> int:
         """Trained parameters of the net."""
@@ -146,6 +165,7 @@ class NeuralDetector(WindowDetector):
                 seed=seed,
                 device=self.device_,
                 watch=_each(show, getattr(self, "_watch", None)),
+                keep=getattr(self, "_kept", None),
             )
 
     def _is_trained(self) -> bool:

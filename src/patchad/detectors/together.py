@@ -12,8 +12,8 @@ from patchad.data.windows import WindowSampler
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.preparing import Train, prepare_train
 from patchad.errors import PatchADError
+from patchad.model.batches import HELD_OUT_WINDOWS
 from patchad.model.together import Member, train_together
-from patchad.model.training import HELD_OUT_WINDOWS
 
 logger = logging.getLogger(__name__)
 

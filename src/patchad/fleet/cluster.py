@@ -91,6 +91,10 @@ class RayRunner:
         while running:
             yield from self._completed(running)
 
+    def train(self, function: Callable[[Input], Output], inputs: Iterable[Input]) -> Iterator[tuple[Input, Output]]:
+        """Yield each input with its output: a net is trained by one task."""
+        return self.run(function, inputs)
+
     def _completed(self, running: dict[Any, Input]) -> Iterator[tuple[Input, Any]]:
         """Wait for at least one task; remove and yield all that are done."""
         ray = _ray()

@@ -33,6 +33,7 @@ from patchad.fleet.names import file_names
 from patchad.fleet.planning import batches, find_series, key_of, packs, shares
 from patchad.fleet.results import Fitted, Outcome, fit_manifest_csv
 from patchad.fleet.runner import Runner
+from patchad.model.ranks import current_ranks
 from patchad.model.training import find_device
 
 Mode = Literal["each", "global", "tuned"]
@@ -40,6 +41,8 @@ TUNE_STEPS = 100
 """Steps that `tuned` trains a shared net on the rows of one series."""
 SHARED_ROWS = 400_000
 """Rows of a family, its series' newest, that its net is trained on."""
+TRAINING = ".training"
+"""How the file of a training ends, so that one that is killed goes on."""
 PACK = 200
 """Most series whose nets are trained together."""
 DONE, SHARED = ".done", ".shared"
@@ -183,7 +186,7 @@ def _shared_nets(
     paths = {family[0].name: _shared_path(job, [keys[one.name] for one in family]) for family in families}
     missing = [tuple(family) for family in families if not paths[family[0].name].exists()]
     nets: dict[str, Model | str] = {}
-    for task, error in runner.run(share_task, [Task(job, one, (str(paths[one[0].name]),), ()) for one in missing]):
+    for task, error in runner.train(share_task, [Task(job, one, (str(paths[one[0].name]),), ()) for one in missing]):
         if error:
             nets[task.sources[0].name] = error
     for name, path in paths.items():
@@ -203,7 +206,7 @@ def _finish(out: Path, results: Sequence[Fitted]) -> None:
         if path.stem not in current:
             (out / f"{path.stem}{SUFFIX}").unlink(missing_ok=True)
             path.unlink()
-    for path in (out / SHARED).glob(f"*{SUFFIX}"):
+    for path in (out / SHARED).glob("*"):
         path.unlink()
     if (out / SHARED).is_dir():
         (out / SHARED).rmdir()
@@ -237,8 +240,11 @@ def share_task(task: Task) -> str:
                 return str(loaded)
             table = encoded(loaded.table(), task.job)
             tables.append(_scaled(table.take(slice(max(len(table.values) - most, 0), None)), tables[:1]))
-        detector = PatchAD(**task.job.parameters).fit(tables)
-        detector.save(task.files[0])
+        path = Path(task.files[0])
+        detector = PatchAD(**task.job.parameters).keep_training(path.with_suffix(TRAINING)).fit(tables)
+        if current_ranks().number == 0:
+            detector.save(path)
+            path.with_suffix(TRAINING).unlink(missing_ok=True)
     except PatchADError as error:
         return str(error)
     return ""

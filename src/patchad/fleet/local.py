@@ -89,6 +89,10 @@ class LocalRunner:
                         "run the same command again, with --workers 1"
                     ) from None
 
+    def train(self, function: Callable[[Input], Output], inputs: Iterable[Input]) -> Iterator[tuple[Input, Output]]:
+        """Yield each input with its output: a net is trained by one process."""
+        return self.run(function, inputs)
+
     def _results(self, function: Callable[[Input], Output], waiting: _Waiting[Input]) -> Iterator[tuple[int, Output]]:
         from joblib import Parallel, delayed, parallel_config
 

@@ -48,6 +48,9 @@ class Runner(Protocol):
             Taken as workers become free, a few ahead.
         """
 
+    def train(self, function: Callable[[Input], Output], inputs: Iterable[Input]) -> Iterator[tuple[Input, Output]]:
+        """Do likewise with tasks that each train one net, which may take all processes there are."""
+
 
 def make_runner(engine: str, workers: int | None, address: str | None) -> AbstractContextManager[Runner]:
     """Return the runner of an engine, to be used in a `with` statement.

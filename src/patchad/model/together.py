@@ -23,20 +23,17 @@ from patchad._kernels.backend import stacked_nets
 from patchad._kernels.cuda_graphs import GraphedFunction
 from patchad.data.windows import WindowSampler
 from patchad.errors import InputError
+from patchad.model.batches import Scaler, even_windows, random_orders, scaled_rows
 from patchad.model.training import (
     CHECK_EVERY,
     PATIENCE,
     WARM_UP,
     Loss,
     Progress,
-    Scaler,
     TrainConfig,
-    all_orders,
     diverged,
-    even_windows,
     fast_products,
     is_sound,
-    scaled_rows,
 )
 
 logger = logging.getLogger(__name__)
@@ -218,7 +215,8 @@ def _sampler(members: Sequence[Member], config: TrainConfig, device: torch.devic
     """Copy the scaled rows of all nets to the device once; return a function that cuts the windows of a step there."""
     rows = [scaled_rows(member.windows, member.scale, device) for member in members]
     begins = np.cumsum([0, *(len(own) for own in rows[:-1])])
-    orders = [all_orders(len(member.windows), config, member.seed) for member in members]
+    size, steps_taken = config.batch_size, int(config.max_steps or 0)
+    orders = [random_orders(len(member.windows), size, steps_taken, member.seed) for member in members]
     first: NDArray[np.intp] = np.stack(
         [
             begin + member.windows.first_rows(order.ravel()).reshape(order.shape)

@@ -11,34 +11,37 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patchad._kernels.cuda_graphs import GraphedFunction
 from patchad._kernels.threads import parallel_map
-from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.errors import InputError
+from patchad.model.batches import Scaler, device_sampler, even_windows, host_sampler, orders, scaled_batches
+from patchad.model.checkpoints import (
+    TrainingFile,
+    TrainingState,
+    history_of,
+    load_optimizer,
+    optimizer_state,
+    training_key,
+)
+from patchad.model.ranks import Ranks, current_ranks
 
 logger = logging.getLogger(__name__)
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
-Scaler = Callable[[FloatArray], FloatArray]
 CHECK_EVERY = 50
 """Steps between two checks of the held-out loss."""
 PATIENCE = 4
 """Checks without a lower loss after which training stops."""
 WARM_UP = 3
 """Steps on a GPU before one is captured as a CUDA graph."""
-SCALED_ROWS = 100_000
-"""Rows scaled at a time."""
 DIVERGED = 1e12
 """Size of a loss from which on training has diverged: scaled values are clipped, so no sound loss comes near."""
-HELD_OUT_WINDOWS = 128
-"""Most held-out windows in a check; more add little information and cost training time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,7 @@ def train(
     seed: int,
     device: torch.device,
     watch: Callable[[Progress], None] | None = None,
+    keep: Path | None = None,
 ) -> list[Progress]:
     """Train `net` in place and leave it with the weights of the lowest held-out loss.
 
@@ -141,6 +145,8 @@ def train(
         Where to compute.
     watch
         Called with the `Progress` of every step; between two checks its `held_out` is NaN.
+    keep
+        A file for the state of training, written at every check; a later call with the same arguments goes on from it.
 
     Raises
     ------
@@ -158,23 +164,30 @@ def train(
         )
         for goal in goals
     ]
-    steps = planned_steps(len(windows), config)
-    checks = _batches(even_windows(held_out), scale, config.batch_size, device)
-    draw = _device_sampler(windows, scale, device) if device.type == "cuda" else _sampler(windows, scale)
-    train_step, best = TrainStep(net, goals, optimizers), _Best()
-    history: list[Progress] = []
-    progress = Progress(0, steps, 0.0, math.nan, 0.0)
-    began, recent, since = time.monotonic(), torch.zeros((), device=device), 0
-    for step, chosen in enumerate(_orders(len(windows), config, steps, seed), start=1):
+    ranks, steps = current_ranks(), planned_steps(len(windows), config)
+    checks = scaled_batches(even_windows(held_out), scale, config.batch_size, device)
+    draw = device_sampler(windows, scale, device) if device.type == "cuda" else host_sampler(windows, scale)
+    train_step, best = TrainStep(net, goals, optimizers, ranks), _Best()
+    file = TrainingFile(keep, training_key(net, windows.series, config, seed)) if keep is not None else None
+    kept = _Kept(net, optimizers, best, file)
+    history = kept.resume()
+    progress = history[-1] if history else Progress(0, steps, 0.0, math.nan, 0.0)
+    done, began = progress.step, time.monotonic() - progress.seconds
+    recent, since = torch.zeros((), device=device), 0
+    chosen_windows = orders(len(windows), config.batch_size, steps, seed=seed, shuffled=config.epochs is not None)
+    for step, chosen in enumerate(chosen_windows, start=1):
+        if step <= done:
+            continue
         if config.last_rate < 1 or config.decay != 1:  # a goal that is captured would keep the rate that it saw first
             _set_rate(optimizers, config.rate_at(step, steps, math.ceil(len(windows) / config.batch_size)))
-        recent += train_step(draw(chosen))
+        own, weight = ranks.part(chosen)
+        recent += train_step(draw(own), weight)
         since += 1
         check = step % CHECK_EVERY == 0 or step == steps
         if not check and watch is None:
             continue  # reading the loss would wait for the GPU
-        held = _mean_loss(net, goals[0].loss, checks) if check else math.nan
-        progress = Progress(step, steps, float(recent) / since, held, time.monotonic() - began)
+        held = ranks.agree(_mean_loss(net, goals[0].loss, checks), device) if check else math.nan
+        progress = Progress(step, steps, ranks.mean(recent) / since, held, time.monotonic() - began)
         if watch is not None:
             watch(progress)
         if not is_sound(progress.loss):
@@ -185,6 +198,8 @@ def train(
             logger.debug("step %d of %d: loss %.5f, held out %.5f", step, steps, progress.loss, held)
             if checks and not best.update(net, held):
                 break
+            if ranks.number == 0:
+                kept.write(history)
     best.restore(net, progress, config, checked=bool(checks))
     net.eval()
     return history
@@ -213,50 +228,117 @@ class _Best:
     """Early stopping: the weights with the lowest held-out loss so far."""
 
     def __init__(self) -> None:
-        self._loss, self._stale = math.inf, 0
-        self._weights: dict[str, Tensor] | None = None
+        self.loss, self.stale = math.inf, 0
+        self.weights: dict[str, Tensor] | None = None
 
     def update(self, net: nn.Module, loss: float) -> bool:
         """Keep the weights if they are the best; return whether training goes on."""
-        if loss < self._loss and is_sound(loss):
-            self._loss, self._stale = loss, 0
-            self._weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
+        if loss < self.loss and is_sound(loss):
+            self.loss, self.stale = loss, 0
+            self.weights = {name: value.detach().clone() for name, value in net.state_dict().items()}
         else:
-            self._stale += 1
-        return self._stale < PATIENCE
+            self.stale += 1
+        return self.stale < PATIENCE
 
     def restore(self, net: nn.Module, last: Progress, config: TrainConfig, *, checked: bool) -> None:
         """Load the best weights, or keep the last ones where none were checked; refuse a net that diverged."""
-        if self._weights is not None:
-            net.load_state_dict(self._weights)
+        if self.weights is not None:
+            net.load_state_dict(self.weights)
             if not is_sound(last.loss):
                 logger.warning("%s; the weights with the lowest held-out loss are used", diverged(last, config))
         elif checked or not is_sound(last.loss):
             raise InputError(diverged(last, config))
 
 
-class TrainStep:
-    """A training step for every goal; on a GPU replayed as a CUDA graph where all goals are capturable."""
+class _Kept:
+    """The state of training in a file, if there is to be one."""
 
-    def __init__(self, net: nn.Module, goals: Sequence[Goal], optimizers: Sequence[torch.optim.Optimizer]) -> None:
-        self._net, self._goals, self._optimizers = net, goals, optimizers
-        capturable = all(goal.capturable for goal in goals)
-        self._run: Callable[[Tensor], tuple[Tensor, ...]] = (
+    def __init__(
+        self,
+        net: nn.Module,
+        optimizers: Sequence[torch.optim.Optimizer],
+        best: _Best,
+        file: TrainingFile | None,
+    ) -> None:
+        self._net, self._optimizers, self._best, self._file = net, optimizers, best, file
+
+    def resume(self) -> list[Progress]:
+        """Take over what the file holds; return the history up to there."""
+        state = None if self._file is None else self._file.read()
+        if state is None:
+            return []
+        self._net.load_state_dict(state.weights)
+        for optimizer, own in zip(self._optimizers, state.optimizers, strict=True):
+            load_optimizer(optimizer, own)
+        self._best.loss, self._best.stale = state.lowest, state.stale
+        device = next(self._net.parameters()).device
+        if state.best is not None:
+            self._best.weights = {name: value.to(device) for name, value in state.best.items()}
+        logger.info("training goes on after step %d", state.step)
+        return [Progress(**one) for one in state.history]
+
+    def write(self, history: Sequence[Progress]) -> None:
+        """Write the state after a check."""
+        if self._file is None:
+            return
+        state = TrainingState(
+            step=history[-1].step,
+            weights=self._net.state_dict(),
+            optimizers=[optimizer_state(optimizer) for optimizer in self._optimizers],
+            best=self._best.weights,
+            lowest=self._best.loss,
+            stale=self._best.stale,
+            history=history_of(history),
+        )
+        self._file.write(state)
+
+
+class TrainStep:
+    """A training step for every goal; on a GPU replayed as a CUDA graph where all goals are capturable.
+
+    Several processes, each with its part of the batch, take the step that one would take with all of it.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        goals: Sequence[Goal],
+        optimizers: Sequence[torch.optim.Optimizer],
+        ranks: Ranks = Ranks(),  # noqa: B008 - frozen
+    ) -> None:
+        if ranks.joint and len(goals) > 1:
+            raise InputError(f"several processes can train a net for one goal, and this one has {len(goals)}")
+        self._net, self._goals, self._optimizers, self._ranks = net, goals, optimizers, ranks
+        self._shared: nn.Module | None = None
+        capturable = all(goal.capturable for goal in goals) and not ranks.joint
+        self._run: Callable[..., tuple[Tensor, ...]] = (
             GraphedFunction(self._step, warmup=WARM_UP) if capturable else self._step
         )
 
-    def __call__(self, batch: Tensor) -> Tensor:
-        """Train on a batch; return the loss of the first goal before the step."""
-        return self._run(batch)[0]
+    def __call__(self, batch: Tensor, weight: float = 1.0) -> Tensor:
+        """Train on a batch; return the loss of the first goal before the step, times its weight among processes."""
+        return self._run(batch, weight)[0]
 
-    def _step(self, batch: Tensor) -> tuple[Tensor, ...]:
+    def _step(self, batch: Tensor, weight: float) -> tuple[Tensor, ...]:
         values = []
         with fast_products(batch.device):
             for goal, optimizer in zip(self._goals, self._optimizers, strict=True):
                 self._net.zero_grad(set_to_none=True)
-                values.append(_gradients(self._net, goal, batch))
+                if self._ranks.joint:
+                    values.append(self._joint_gradients(goal, batch, weight))
+                else:
+                    values.append(_gradients(self._net, goal, batch))
                 optimizer.step()
         return (values[0],)
+
+    def _joint_gradients(self, goal: Goal, batch: Tensor, weight: float) -> Tensor:
+        """Set the gradients of the goal's parameters, averaged over all processes; return its loss here."""
+        if self._shared is None:
+            found = torch.autograd.grad(goal.loss(self._net, batch), goal.parameters, allow_unused=True)
+            self._shared = self._ranks.wrap(self._net, all_used=all(one is not None for one in found))
+        value = weight * goal.loss(self._shared, batch)
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach()
 
 
 @contextmanager
@@ -295,35 +377,6 @@ def _gradients(net: nn.Module, goal: Goal, batch: Tensor) -> Tensor:
     return pieces[0][0]
 
 
-def _sampler(windows: WindowSampler, scale: Scaler) -> Callable[[NDArray[np.intp]], Tensor]:
-    return lambda chosen: torch.from_numpy(scale(windows[chosen]))
-
-
-def _device_sampler(
-    windows: WindowSampler, scale: Scaler, device: torch.device
-) -> Callable[[NDArray[np.intp]], Tensor]:
-    """Copy the series to the device once and cut windows there."""
-    rows = scaled_rows(windows, scale, device)
-    steps = torch.arange(windows.window, device=device)
-
-    def draw(chosen: NDArray[np.intp]) -> Tensor:
-        first = torch.from_numpy(windows.first_rows(chosen)).to(device, non_blocking=True)
-        return rows[first[:, None] + steps]
-
-    return draw
-
-
-def scaled_rows(windows: WindowSampler, scale: Scaler, device: torch.device) -> Tensor:
-    """Return the scaled rows of all series that windows are drawn from, end to end, on the device."""
-    return torch.cat(
-        [
-            torch.from_numpy(scale(values[first : first + SCALED_ROWS])).to(device)
-            for values in windows.series
-            for first in range(0, len(values), SCALED_ROWS)
-        ]
-    )
-
-
 def find_device(device: str) -> torch.device:
     """Return the device to compute on; `auto` is a GPU where there is one."""
     if device == "auto":
@@ -349,49 +402,6 @@ def planned_steps(windows: int, config: TrainConfig) -> int:
         return int(config.max_steps or 0)
     full = config.epochs * math.ceil(windows / config.batch_size)
     return full if config.max_steps is None else min(full, config.max_steps)
-
-
-def all_orders(windows: int, config: TrainConfig, seed: int) -> NDArray[np.intp]:
-    """Return the indices of the random windows of every step at once, `(step, window of the batch)`.
-
-    Examples
-    --------
-    >>> config = TrainConfig(max_steps=3, epochs=None, batch_size=2, learning_rate=1e-3)
-    >>> bool((all_orders(10, config, 5) == np.stack(list(_orders(10, config, 3, 5)))).all())
-    True
-    """
-    size = (int(config.max_steps or 0), config.batch_size)
-    return np.random.default_rng(seed).integers(0, windows, size=size)
-
-
-def _orders(windows: int, config: TrainConfig, steps: int, seed: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the indices of the windows of every step: random ones, or shuffled epochs."""
-    random = np.random.default_rng(seed)
-    if config.epochs is None:
-        for _ in range(steps):
-            yield random.integers(0, windows, size=config.batch_size)
-        return
-    done = 0
-    while done < steps:
-        order = random.permutation(windows)
-        for first in range(0, windows, config.batch_size):
-            if done == steps:
-                return
-            done += 1
-            yield order[first : first + config.batch_size]
-
-
-def even_windows(held_out: WindowSampler) -> FloatArray:
-    """Return windows spread evenly over the held-out part."""
-    count = min(len(held_out), HELD_OUT_WINDOWS)
-    if count == 0:
-        return np.empty((0, 0, 0), dtype=np.float32)
-    return held_out[np.linspace(0, len(held_out) - 1, count).astype(np.intp)]
-
-
-def _batches(windows: FloatArray, scale: Scaler, size: int, device: torch.device) -> list[Tensor]:
-    scaled = [scale(windows[first : first + size]) for first in range(0, len(windows), size)]
-    return [torch.from_numpy(part).to(device) for part in scaled]
 
 
 def _mean_loss(net: nn.Module, loss: Loss, batches: list[Tensor]) -> float:
