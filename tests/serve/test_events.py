@@ -97,6 +97,17 @@ def test_streams_that_share_an_id(client, faulty):
     assert client.post(f"/v1/events/{event['id']}/acknowledge?key=c").status_code == 404
 
 
+def test_the_newest_events_of_all_streams(client, faulty, clock, watched_rows):
+    push(client, "a", faulty, clock)
+    push(client, "b", *(column[:200] for column in watched_rows))  # in the middle of a fault
+    found = client.get("/v1/events").json()["events"]
+    assert [(one["key"], one["start"]) for one in found if one["state"] == "closed"] == [("a", 500), ("a", 250)]
+    assert {one["key"] for one in found if one["state"] in ("suspected", "open")} == {"b"}
+    assert [one["start"] for one in client.get("/v1/events?state=closed&most=1").json()["events"]] == [500]
+    assert client.get("/v1/events?state=open&state=suspected").json()["events"][0]["key"] == "b"
+    assert client.get("/v1/events?state=none").status_code == 422
+
+
 def test_what_cannot_be_stored_is_not_in_force(client, faulty, monkeypatch):
     push(client, "pump", faulty[:450])
     (event,) = client.get("/v1/streams/pump/events").json()["events"]
@@ -203,6 +214,7 @@ def test_scores_without_a_verdict_are_those_of_the_rows_that_are_seen(client, fa
     push(client, "pump", faulty[:258], clock[:258])  # in the middle of a fault
     at = [pd.Timestamp(time).timestamp() for time in clock[:258]]
     outlook = client.station.outlooks.look_at("pump")
+    client.station.run(lambda: None).result(10)  # what follows the rows is over
     outlook.undecided = [(at[place], float(place), 3.0) for place in range(245, 257)]
     outlook.said.extend([(at[250], 1.0), (at[257], 2.0)])
     found = client.get("/v1/streams/pump/history?rows=5").json()

@@ -15,7 +15,7 @@ from patchad.errors import InputError
 from patchad.live.records import StoreFullError
 from patchad.serve import bodies
 from patchad.serve.problems import problem_of
-from patchad.serve.security import Guard, is_loopback, read_tokens
+from patchad.serve.security import FREE, METRICS, Guard, is_loopback, read_tokens
 from patchad.serve.settings import Limits
 
 ROWS = {"rows": [{"flow": 1.0}]}
@@ -227,6 +227,13 @@ def test_nothing_but_signs_and_static_files_answers_without_a_token(guarded):
     assert guarded.get("/static/live.js").status_code == 200
     assert guarded.get("/").headers["content-type"].startswith("text/html")
     assert_problem(guarded.get("/v1/streams"), 401, "Authorization: Bearer")
+
+
+def test_metrics_without_a_token_if_told_so(watched_model, tmp_path):
+    (tmp_path / "tokens").write_text(WRITE)
+    with service(watched_model, guard=Guard(read_tokens(tmp_path / "tokens"), (*FREE, METRICS))) as client:
+        assert client.get("/metrics").status_code == 200
+        assert client.get("/v1/streams").status_code == 401
 
 
 def test_a_token_that_may_only_read(guarded):

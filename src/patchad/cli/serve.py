@@ -41,6 +41,7 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Tokens, one a line, `read:` or `write:` before it.")
     ] = None,
+    open_metrics: Annotated[bool, typer.Option("--open-metrics", help="Let /metrics be read without a token.")] = False,
     cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, for https.")] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of the certificate.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Show a simulated plant whose faults arrive.")] = False,
@@ -53,7 +54,7 @@ def serve(
     taken before.
     """
     _check_extra()
-    from patchad.serve.security import Guard, is_loopback, read_tokens
+    from patchad.serve.security import FREE, METRICS, Guard, is_loopback, read_tokens
 
     settings = configured(config, model=model, sources=sources, sinks=sinks, state=state, log_level=log_level)
     logging.getLogger().setLevel((settings.log_level or "warning").upper())
@@ -67,7 +68,8 @@ def serve(
     for name, path in (("--cert", cert), ("--key", key)):
         if path is not None and not path.is_file():
             raise InputError(f"{name} {str(path)!r} is no file; give a PEM file")
-    guard = Guard() if token_file is None else Guard(read_tokens(token_file))
+    free = (*FREE, METRICS) if open_metrics else FREE
+    guard = Guard() if token_file is None else Guard(read_tokens(token_file), free)
     stop = Stop()
     with stop.listening(), _listening(host, port) as bound:
         if demo:

@@ -273,6 +273,16 @@ def _add_views(app: FastAPI, service: Service) -> None:
 
 
 def _add_events(app: FastAPI, service: Service) -> None:
+    @app.get("/v1/events", response_model=schemas.Events, tags=["events"])
+    async def newest(
+        state: list[Literal["suspected", "open", "closed", "withdrawn"]] = Query(  # noqa: B008 - as FastAPI has it
+            [], description="Only events in these states; none: all but withdrawn ones."
+        ),
+        most: int = Query(100, ge=1, le=1_000, description="Events, the newest."),
+    ) -> Response:
+        """List the newest events of all streams, newest first; for dashboards."""
+        return answer({"events": await service.read(views.newest_events, state, most)})
+
     @app.post(
         "/v1/events/{event_id}/{verb}", openapi_extra=schemas.REMARK, response_model=schemas.Said, tags=["events"]
     )

@@ -17,7 +17,8 @@ from patchad.serve.problems import Problem
 Right = Literal["read", "write"]
 
 FREE = ("/healthz", "/readyz")
-"""Paths that answer without a token, beside those under `STATIC`."""
+"""Signs of life."""
+METRICS = "/metrics"
 STATIC = "/static/"
 """Where the page's own files are."""
 READING = ("/v1/detect",)
@@ -44,6 +45,8 @@ class Guard:
     """
 
     tokens: tuple[Token, ...] = ()
+    free: tuple[str, ...] = FREE
+    """Paths that answer without a token, beside those under `STATIC`."""
 
     def check(self, method: str, path: str, headers: dict[str, str]) -> None:
         """Let a request pass or raise `Problem`; the names of the headers are in lower case."""
@@ -55,7 +58,7 @@ class Guard:
             if not _is_local(host):
                 raise Problem(421, f"the name {host!r} is not one of this machine; set a token to be reached by it")
             return
-        if path in FREE or path.startswith(STATIC):
+        if path in self.free or path.startswith(STATIC):
             return
         right = self._right(headers.get("authorization", ""))
         if right is None:

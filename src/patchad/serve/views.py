@@ -114,6 +114,17 @@ def events_of(station: Station, records: Records, key: Key, *, withdrawn: bool =
     return [_with_remarks(event, remarks) for event in sorted(chosen, key=lambda e: (e["start"], e["stop"]))]
 
 
+def newest_events(station: Station, records: Records, states: Sequence[str], most: int) -> list[dict[str, Any]]:
+    """Return the newest events of all streams, newest first; no states: all but withdrawn ones."""
+    found = {(event["key"], event["id"]): event for event in records.events()}
+    for own in tuple(station.current.values()):
+        found |= {(event["key"], event["id"]): event for event in own}
+    wanted = states or ("suspected", "open", "closed")
+    chosen = [event for event in found.values() if event["state"] in wanted][::-1][:most]
+    remarks = _by_event(records.remarks()) if chosen else {}
+    return [_with_remarks(event, remarks) for event in chosen]
+
+
 def find_event(station: Station, records: Records, name: str, key: str | None) -> dict[str, Any]:
     """Return the event with this id; of the stream that is named, where several have one."""
     found = {event["key"]: event for event in records.event(name)}
