@@ -66,7 +66,7 @@ def leave_out_by_mean(case: Case) -> list[str]:
 def leave_out_by_expected(case: Case) -> list[str]:
     """Rank by how far the event's mean score falls when a channel takes the values that the net reconstructs."""
     series = Series(case.run.values, case.run.channels)
-    expected = case.detector._expect_rows(series, slice(case.event.start, case.event.stop))
+    expected = case.detector._expected_rows(series, slice(case.event.start, case.event.stop))
     assert expected is not None
     return _leave_out(case, expected[0])
 
@@ -75,7 +75,7 @@ def _leave_out(case: Case, instead: np.ndarray) -> list[str]:
     event, detector = case.event, case.detector
     before = detector.window_ + detector.smoothing
     start = max(event.start - before, 0) // detector.hop_ * detector.hop_  # the same windows as in the run
-    part = case.run.values[start : event.stop + detector.hop_]
+    part = case.run.values[start : event.stop + detector.window_]  # all windows that cover the event
     rows = slice(event.start - start, event.stop - start)
 
     def score(values: np.ndarray) -> float:

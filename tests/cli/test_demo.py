@@ -7,9 +7,11 @@ import pytest
 from benchmarks import explanations
 from benchmarks.plant import CALM_ROWS, study
 
+from patchad import PatchAD
 from patchad.cli.demo import match_faults
 from patchad.cli.main import run
-from patchad.datasets.plant import FAULTS, Fault
+from patchad.data.table import Table
+from patchad.datasets.plant import FAULTS, Fault, simulate_plant
 from patchad.results.detection import Event
 
 
@@ -26,6 +28,15 @@ def test_faults_are_matched_with_the_events_that_overlap_them():
     assert outcomes[1].event is None
     assert outcomes[1].rank is None
     assert false_events == (events[0],)
+
+
+def test_every_explanation_ranks_all_channels():
+    train, faulty = simulate_plant(400), simulate_plant(300, seed=1)
+    detector = PatchAD(window=30, max_steps=2).fit(Table(train.values, train.channels))
+    found = event(150, 160, *faulty.channels)
+    case = explanations.Case(detector, train, faulty, found, found)
+    for name, explain in explanations.EXPLANATIONS.items():
+        assert sorted(explain(case)) == sorted(faulty.channels), name
 
 
 @pytest.mark.slow
