@@ -99,12 +99,14 @@ def configured(
     sinks: list[str] | None,
     state: Path | None,
     log_level: LogLevel | None,
+    cold: bool = False,
 ) -> Configuration:
     """Read the settings; options of the command line win."""
     from patchad.live.config import Configuration, read_configuration
 
     given: dict[str, Any] = {
         "model": None if model is None else str(model),
+        "cold": cold,
         "sources": tuple(sources or ()),
         "sinks": tuple(sinks or ()),
         "state": None if state is None else str(state),
@@ -122,6 +124,9 @@ def watch(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Settings, as patchad.toml; other options win. SIGHUP: again.")
     ] = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Where MODEL is not there yet: learn it from the first rows, then judge.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Try everything that is named, and end.")] = False,
     log_level: Annotated[LogLevel | None, typer.Option(help="How much is said on stderr.")] = None,
 ) -> None:
@@ -132,8 +137,11 @@ def watch(
     """
     from patchad.live.session import Session
     from patchad.live.session import check as try_out
+    from patchad.live.warming import StoppedError
 
-    read = partial(configured, config, model=model, sources=sources, sinks=sinks, state=state, log_level=log_level)
+    read = partial(
+        configured, config, model=model, sources=sources, sinks=sinks, state=state, log_level=log_level, cold=cold
+    )
     settings = read()
     logging.getLogger().setLevel((settings.log_level or "warning").upper())
     if check:
@@ -144,7 +152,11 @@ def watch(
         raise typer.Exit(0 if all(wells) else 2)
     stop = Stop(reloads=True)
     with stop.listening():
-        session = Session(read)
+        try:
+            session = Session(read, stop)
+        except StoppedError:
+            notify("stopped while warming up; no row was judged")
+            return
         try:
             session.run(stop, stop.reloading)
         except BrokenPipeError:

@@ -52,6 +52,16 @@ def plan_of(detector: Detector) -> Plan:
 
 
 def _shape_of(detector: Detector) -> tuple[object, ...]:
-    """Return what decides which rows a stream holds back."""
+    """Return what decides which rows a stream holds back, and what it knows of them."""
     cut = [getattr(detector, f"{name}_", getattr(detector, name, None)) for name in ("hop", "fold", "smoothing")]
-    return (type(detector).name, detector.channels_, detector._window(), detector.delay, *cut, detector.missing)
+    rule = getattr(detector, "rule_", None)  # a witness more or less is another number of columns
+    columns = 1 if rule is None else len(rule.weights)
+    return (
+        type(detector).name,
+        detector.channels_,
+        detector._window(),
+        detector.delay,
+        *cut,
+        detector.missing,
+        columns,
+    )

@@ -67,6 +67,8 @@ class Configuration:
     """What `patchad watch` does; options of the command line win."""
 
     model: str | None = None
+    cold: bool = False
+    """Whether to learn from the first rows where the model is not there yet."""
     state: str | None = None
     log_level: str | None = None
     sources: tuple[str, ...] = ()
@@ -87,6 +89,7 @@ _NUMBER, _TEXTS = (int, float), "a list of texts"
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "threshold": ((str, *_NUMBER), "a text or a number"),
     "false_alarms": (_NUMBER, "a number of events per 10,000 rows"),
+    "cold": ((bool,), "true or false"),
     "merge_gap": ((int,), "a whole number"),
     "min_duration": ((int,), "a whole number"),
     "direction": ((str, dict), 'a text, or a table as {flow = "up"}'),

@@ -50,6 +50,8 @@ class Columns:
     """Whether those are real names; else csv columns count by position."""
     texts: frozenset[str] = frozenset()
     """Columns whose values are states, such as ON and OFF."""
+    every: bool = False
+    """Whether any column may be a channel: there is no model yet."""
 
     def checked(self, name: str, value: Any) -> Any:
         """Refuse what is no number in a channel of the model; other columns are left to be ignored."""
@@ -134,7 +136,7 @@ class RowReader:
         if not self._columns.named and len(own) == len(channels):
             by_place = dict(zip(own, channels, strict=True))
             names = [by_place.get(name, name) for name in names]
-        elif not set(own) & set(channels):
+        elif not self._columns.every and not set(own) & set(channels):
             raise HeaderError(
                 f"the first line is neither JSON nor a csv header with channels of the model: it has {listed(names)}, "
                 f"the model knows {listed(channels)}; begin with a header, or write a JSON object a line"

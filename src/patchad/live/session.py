@@ -26,6 +26,7 @@ from patchad.live.sources.registry import make_source
 from patchad.live.store import Store
 from patchad.live.streams import LiveStreams
 from patchad.live.takeover import resume, try_model
+from patchad.live.warming import Relearning, is_cold, warm_up
 from patchad.live.watch import Watch
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Parts:
     sources: Sequence[Source]
     sinks: Sequence[Sink | RemoteSink]
     quiet: tuple[Period, ...]
+    first: tuple[Period, ...] = ()
+    """The rows that were learned from as they came; they are quiet too."""
 
 
 class Session:
@@ -55,11 +58,13 @@ class Session:
     ----------
     read
         Reads the configuration, with the options of the command line in it.
+    stopping
+        Whether to stop, while the first rows are waited for where there is no model.
     """
 
-    def __init__(self, read: Callable[[], Configuration]) -> None:
+    def __init__(self, read: Callable[[], Configuration], stopping: Callable[[], bool] = lambda: False) -> None:
         self._read = read
-        self._parts = make_parts(read())
+        self._parts = make_parts(read(), stopping=stopping)
         self.counts = Counts()
 
     def run(self, stopping: Callable[[], bool], reloading: Callable[[], bool]) -> None:
@@ -67,11 +72,14 @@ class Session:
         configuration = self._parts.configuration
         state = None if configuration.state is None else Path(configuration.state)
         with Store(state, configuration.retention) as store:
+            again = reloading if store.durable else _never(reloading)
+            if configuration.cold and store.durable and configuration.model is not None:
+                again = Relearning(Path(configuration.model), store, self.counts, again)
             while True:
                 parts = self._parts
                 settings = parts.configuration.streams
                 watch = Watch(parts.detector, parts.sources, parts.sinks, store, settings, parts.quiet, self.counts)
-                watch.run(stopping, reloading if store.durable else _never(reloading))
+                watch.run(stopping, again)
                 if not watch.reloading:
                     return
                 self._reload(store)
@@ -112,17 +120,30 @@ def _never(reloading: Callable[[], bool]) -> Callable[[], bool]:
     return asked
 
 
-def make_parts(configuration: Configuration, before: Parts | None = None, detector: Detector | None = None) -> Parts:
-    """Make what a configuration names; nothing is opened yet. Standard input is the one of before."""
-    if configuration.model is None:
-        raise InputError('no model is named; give MODEL, or model = "..." in the configuration')
+def make_parts(
+    configuration: Configuration,
+    before: Parts | None = None,
+    detector: Detector | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> Parts:
+    """Make what a configuration names; nothing is opened yet. Standard input is the one of before.
+
+    Where there is no model yet, and that is meant, the sources are read until there is one.
+    """
     known = {} if before is None else {source.name: source for source in before.sources if source.name in STDIN}
     named = replace(configuration, sources=configuration.sources or ("-",), sinks=configuration.sinks or ("-",))
     sources, sinks = make_ends(named, known)
+    first = () if before is None else before.first
     if detector is None:
-        detector = load(Path(configuration.model))
+        if is_cold(configuration):
+            begun = warm_up(configuration, sources, stopping)
+            detector, sources, first = begun.detector, begun.sources, begun.quiet
+        elif configuration.model is None:
+            raise InputError('no model is named; give MODEL, or model = "..." in the configuration')
+        else:
+            detector = load(Path(configuration.model))
         configuration.alarms.apply(detector)
-    return Parts(configuration, detector, sources, sinks, configuration.alarms.periods())
+    return Parts(configuration, detector, sources, sinks, (*configuration.alarms.periods(), *first), first)
 
 
 def make_ends(
@@ -146,6 +167,8 @@ def check(configuration: Configuration) -> Iterator[tuple[bool, str]]:
     model, state = configuration.model, configuration.state
 
     def use_model() -> str:
+        if is_cold(configuration):
+            return "will be made of the first rows"
         if model is None:
             raise InputError("no model is named")
         detector = load(Path(model))
