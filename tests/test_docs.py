@@ -62,6 +62,14 @@ def test_the_example_of_the_scan_page(capsys):
     assert channel == "channel_1"
 
 
+def test_the_example_of_the_page_on_search(capsys):
+    (code,) = python_blocks(ROOT / "docs" / "search.md")
+    exec(code, {"__name__": "__main__"})
+    window, better = capsys.readouterr().out.split()
+    assert window in ("30", "60")
+    assert better == "True"
+
+
 def test_the_example_of_the_page_on_pretrained_nets(capsys):
     (code,) = python_blocks(ROOT / "docs" / "pretrained.md")
     exec(code, {})
