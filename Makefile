@@ -64,6 +64,8 @@ licences: .venv/ready .venv-build/ready  ## the licence of everything that is in
 soak: .venv/ready  ## 100,000 hostile inputs, 500 kills (resumes, writes what came of them), 20 million rows in shards, 100 streams for an hour: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --compare
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --detector moving_zscore --compare
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --rows 8700000 --channels 100 --detector moving_zscore
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve streams --streams 100 --rate 10 --seconds 3600
 
 check: .venv/ready  ## format, lint, types, import contract

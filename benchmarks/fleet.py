@@ -3,6 +3,8 @@
     OMP_NUM_THREADS=1 python -m benchmarks.fleet efficiency [--series 40] [--rows 10000] [--rounds 5]
     OMP_NUM_THREADS=1 python -m benchmarks.fleet long [--rows 20000000] [--channels 10] [--detector patchad] [--compare]
     python -m benchmarks.fleet together [--nets 200] [--channels 10] [--steps 300] [--device cuda]
+    OMP_NUM_THREADS=1 python -m benchmarks.fleet modes --data DIR [--entities 3] [--steps 300] [--device auto]
+    OMP_NUM_THREADS=1 python -m benchmarks.fleet promise [--series 100] [--rows 10000] [--rate 10] [--rounds 5]
 
 `efficiency` judges the same series with one process, two processes of joblib and two workers of Ray, one after the
 other in every round, and prints the median time of each, the start of the workers included, and the CPU seconds of all
@@ -13,6 +15,11 @@ peak RAM of all processes; with `--compare` it also judges the file in one pass 
 A file of 8,700,000 rows and 100 channels has 5 GB.
 
 `together` fits detectors one after the other and at once, in turns, in this process.
+
+`modes` fits families of equal channels with a net for each series, one for all, and one for all that is tuned, and
+prints VUS-PR and the seconds of a series; `--entities` takes the series with the fewest rows only. DIR holds datasets.
+
+`promise` judges fault-free fleets under `--fleet-false-alarms` and counts their events.
 """
 
 from __future__ import annotations
@@ -226,14 +233,30 @@ def main() -> None:
     third.add_argument("--steps", type=int, default=300)
     third.add_argument("--rounds", type=int, default=3)
     third.add_argument("--device", default="cuda")
+    fourth = commands.add_parser("modes")
+    fourth.add_argument("--data", type=Path, required=True)
+    fourth.add_argument("--families", nargs="+", default=["MSL", "SMAP", "SMD", "NAB"])
+    fourth.add_argument("--entities", type=int, default=None)
+    fourth.add_argument("--steps", type=int, default=300)
+    fourth.add_argument("--device", default="auto")
+    fifth = commands.add_parser("promise")
+    fifth.add_argument("--series", type=int, default=100)
+    fifth.add_argument("--rows", type=int, default=10_000)
+    fifth.add_argument("--rate", type=float, default=10.0)
+    fifth.add_argument("--rounds", type=int, default=5)
+    fifth.add_argument("--detector", default="moving_zscore")
     given = vars(parser.parse_args())
     command = given.pop("command")
-    if command == "together":
+    if command in ("efficiency", "long"):
+        {"efficiency": efficiency, "long": long}[command](**given)
+    elif command == "together":
         from benchmarks.fleet_training import together
 
         together(**given)
     else:
-        {"efficiency": efficiency, "long": long}[command](**given)
+        from benchmarks import fleet_quality
+
+        {"modes": fleet_quality.modes, "promise": fleet_quality.promise}[command](**given)
 
 
 if __name__ == "__main__":

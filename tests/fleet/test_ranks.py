@@ -106,7 +106,7 @@ def test_a_killed_process_is_started_again_and_goes_on(folder, tmp_path, rank):
     told = torchrun(*fit_command(folder, tmp_path / "killed-once"), restarts=2, PYTHONPATH=paths, **traps)
     assert (tmp_path / "killed").exists()
     assert told.count("fitted 600 rows of 3 series") == 1
-    assert_same_models(tmp_path / "killed-once", tmp_path / "whole", rtol=1e-6)
+    assert_same_models(tmp_path / "killed-once", tmp_path / "whole", rtol=1e-4)
 
 
 @pytest.fixture

@@ -1,0 +1,100 @@
+"""Measure what a fleet gives: what series gain or lose by sharing a net, and false alarms of fault-free fleets.
+
+`python -m benchmarks.fleet modes` and `python -m benchmarks.fleet promise` call it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from patchad import datasets, load, make
+from patchad.datasets.backgrounds import BACKGROUNDS, calm
+from patchad.datasets.entity import Entity
+from patchad.fleet.detecting import Job, Options, detect_fleet
+from patchad.fleet.fitting import FitJob, Mode, fit_fleet
+from patchad.fleet.local import LocalRunner
+from patchad.fleet.runner import make_runner
+from patchad.metrics import vus
+
+MODES: tuple[Mode, ...] = ("each", "global", "tuned")
+
+
+def frame_of(rows: np.ndarray) -> pd.DataFrame:
+    """Give columns of the same names to all series of a family."""
+    return pd.DataFrame(rows, columns=[f"c{number}" for number in range(rows.shape[1])])
+
+
+def chosen(name: str, data: Path, entities: int | None) -> list[Entity]:
+    """Return entities of the family's most usual width that have events in test: all, or those with the least rows."""
+    found = [one for one in datasets.load(name, data) if one.labels.any() and not one.labels.all()]
+    widths = [one.channels for one in found]
+    own = [one for one in found if one.channels == max(set(widths), key=widths.count)]
+    return sorted(own, key=lambda one: len(one.train) + len(one.test))[:entities]
+
+
+def modes(data: Path, families: list[str], entities: int | None, steps: int, device: str) -> None:
+    """Fit families of series in all modes; print VUS-PR and the seconds of a series."""
+    print(f"{'family':<8}{'series':>8}{'channels':>10}{'mode':>9}{'VUS-PR':>9}{'seconds a series':>18}{'CPU s':>8}")
+    for name in families:
+        own = chosen(name, data, entities)
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            (folder / "train").mkdir()
+            for one in own:
+                frame_of(one.train).to_parquet(folder / "train" / f"{one.name}.parquet", index=False)
+            for mode in MODES:
+                parameters = {"max_steps": steps, "device": device}
+                job = FitJob(data=(str(folder / "train"),), out=folder / mode, mode=mode, parameters=parameters)
+                began, used = time.perf_counter(), time.process_time()
+                outcome = fit_fleet(job, LocalRunner(1))
+                seconds, cpu = (
+                    (now - then) / len(own) for now, then in ((time.perf_counter(), began), (time.process_time(), used))
+                )
+                if outcome.failed:
+                    raise RuntimeError(outcome.failed)
+                scores = [_vus_pr(folder / mode / f"{one.name}.safetensors", one) for one in own]
+                print(
+                    f"{name:<8}{len(own):>8}{own[0].channels:>10}{mode:>9}{np.mean(scores):>9.3f}{seconds:>18.1f}{cpu:>8.1f}",
+                    flush=True,
+                )
+    print(f"{steps} steps of training, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
+
+
+def _vus_pr(model: Path, entity: Entity) -> float:
+    scores = load(model).decision_function(frame_of(entity.test))
+    return float(vus(labels=entity.labels, scores=np.asarray(scores)).pr)
+
+
+def promise(series: int, rows: int, rate: float, rounds: int, detector: str) -> None:
+    """Judge fault-free fleets, every series with a model of its own, and count the events."""
+    counts: list[int] = []
+    for turn in range(rounds):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            for name in ("models", "data"):
+                (folder / name).mkdir()
+            for number in range(series):
+                background = list(BACKGROUNDS)[number % len(BACKGROUNDS)]
+                train, test = (
+                    frame_of(calm(background, rows, 3, seed=1000 * turn + number, stream=stream)) for stream in (0, 1)
+                )
+                make(detector).fit(train).save(folder / "models" / f"s{number}.safetensors")
+                test.to_parquet(folder / "data" / f"s{number}.parquet", index=False)
+            options = Options(fleet_false_alarms=f"{rate:g}")
+            job = Job(model=folder / "models", data=(str(folder / "data"),), out=folder / "out", options=options)
+            with make_runner("local", 1, None) as runner:
+                outcome = detect_fleet(job, runner)
+            counts.append(sum(len(one.events) for one in outcome.results))
+            print(f"fleet {turn + 1}: {counts[-1]} false events", flush=True)
+    promised = rate * rows / 10_000
+    spread = np.std(counts, ddof=1) / len(counts) ** 0.5 if len(counts) > 1 else float("nan")
+    print(
+        f"{detector}, {series} fault-free series of {rows:,} rows each, {rounds} fleets: {np.mean(counts):.1f} false "
+        f"events of a fleet (standard error {spread:.1f}); promised {promised:g}"
+    )
