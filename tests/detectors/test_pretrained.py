@@ -50,9 +50,10 @@ def test_scales_memory_and_level_are(pretrained):
 
 
 def test_channels_that_follow_each_other_are_a_witness_of_their_own(pretrained, weights):
-    assert [one.name for one in pretrained.rule_.witnesses] == ["discrepancy", "residual", "memory", "coupling"]
+    names = ["discrepancy", "residual", "memory", "coupling", "surprise"]
+    assert [one.name for one in pretrained.rule_.witnesses] == names
     single = PatchAD(weights=weights, window=15).fit(waves(200, 1))
-    assert [one.name for one in single.rule_.witnesses] == ["discrepancy", "residual", "memory"]
+    assert [one.name for one in single.rule_.witnesses] == ["discrepancy", "residual", "memory", "surprise"]
     alone = PatchAD(weights=weights, window=15, score="residual").fit(waves(200, 2))
     assert [one.name for one in alone.rule_.witnesses] == ["discrepancy", "residual"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -16,13 +18,15 @@ from patchad.model.score import EMPHASIS, Fusion, RollingMedian, ScoreRule
 from patchad.model.witnesses import Evidence
 from patchad.model.witnesses.discrepancy import Discrepancy
 from patchad.model.witnesses.residual import Residual
+from patchad.model.witnesses.surprise import Surprise
 
 cuts = st.lists(st.integers(0, 60), max_size=6)
 
 
 def rule_of(columns: np.ndarray, kind: str = "fused", adapt: int = 0) -> ScoreRule:
     relations = Relations.fit(np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32))
-    return ScoreRule(kind, (Discrepancy("kl", 1), Residual()), relations, adapt).with_scale(Scored(columns))
+    witnesses = (Discrepancy("kl", 1), *(Residual() for _ in range(columns.shape[1] - 1)))
+    return ScoreRule(kind, witnesses, relations, adapt).with_scale(Scored(columns))
 
 
 def fused(rule: ScoreRule, columns: np.ndarray, bounds: tuple[int, ...] = ()) -> np.ndarray:
@@ -41,6 +45,18 @@ def test_two_witnesses_make_the_score():
     columns[0, 0] = 50.0
     assert one ** (1 / EMPHASIS) == pytest.approx(two ** (1 / EMPHASIS) / 2, rel=0.05)
     assert fused(rule, columns)[0] == pytest.approx(two, rel=0.07)
+
+
+def test_a_column_counts_from_its_least_value_on():
+    rule = rule_of(np.random.default_rng(2).random((500, 2)))
+    surprise = Surprise(torch.zeros(1, 1), torch.zeros(1))
+    gated = replace(rule, witnesses=(rule.witnesses[0], surprise))
+    columns = np.column_stack(
+        [np.full(3, 0.7), rule.scale.median[1] + rule.scale.spread[1] * np.array([3.0, 6.9, 7.1])]
+    )
+    whole, counted = fused(rule, columns), fused(gated, columns)
+    assert counted[0] == counted[1] < whole[0] < whole[1]
+    assert counted[2] == whole[2]
 
 
 def test_only_the_root_of_what_has_lasted_counts():

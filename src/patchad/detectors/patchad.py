@@ -325,6 +325,7 @@ class PatchAD(NeuralDetector):
             memory=self.memory if self.score == "fused" and held_out else 0,
             seed=self._seed(),
             coupling=self.score == "fused" and self.origin_ is not None,
+            surprise=self.score == "fused",
         )
         trained = [kind for kind in WITNESSES.values() if self.reconstruction or not kind.from_reconstruction]
         witnesses = [one for one in (kind.fit(training) for kind in trained) if one is not None]

@@ -66,29 +66,31 @@ def inject_faults(rows: FloatArray, generator: Generator) -> tuple[FloatArray, B
     return faulty, where
 
 
-def column_weights(columns: FloatArray, faulty: BoolArray, most: FloatArray | None = None) -> FloatArray:
+def column_weights(columns: FloatArray, faulty: BoolArray, most: FloatArray, weighed: BoolArray) -> FloatArray:
     """Return the weight of each of `(time, column)`, 0.5 to 1: a power of how far its ROC-AUC is over chance.
 
-    `most` is the largest weight of each column; columns where it is under 1 do not lower the weights of the others.
+    `most` is the largest weight of each column; columns where it is under 1 do not lower the weights of the others, nor
+    do those that are not `weighed`, which have it always.
 
     Examples
     --------
     >>> told = np.repeat([0.0, 1.0], 50)
     >>> columns = np.column_stack([told, np.zeros(100)])
-    >>> column_weights(columns, told > 0).round(4).tolist()
+    >>> column_weights(columns, told > 0, np.ones(2), np.array([True, True])).round(4).tolist()
     [1.0, 0.5]
-    >>> column_weights(columns, told > 0, np.array([0.5, 1.0])).tolist()
+    >>> column_weights(columns, told > 0, np.array([0.5, 1.0]), np.array([True, True])).tolist()
     [0.5, 1.0]
+    >>> column_weights(columns, told > 0, np.ones(2), np.array([True, False])).tolist()
+    [1.0, 1.0]
     """
     inside = int(faulty.sum())
-    most = np.ones(columns.shape[1]) if most is None else most
     if inside in (0, len(faulty)):
         return most
     ranks = rankdata(columns, axis=0)[faulty].sum(axis=0) - inside * (inside + 1) / 2
     area = ranks / (inside * (len(faulty) - inside))
     weights = np.maximum(2 * area - 1, 0.0) ** POWER
-    best = weights[most == 1].max()
-    return np.asarray(most * (np.clip(weights / best, LEAST, 1) if best > 0 else 1.0))
+    best = weights[(most == 1) & weighed].max()
+    return np.asarray(most * np.where(weighed & (best > 0), np.clip(weights / max(best, 1e-12), LEAST, 1), 1.0))
 
 
 def _noise(values: FloatArray, size: float, generator: Generator) -> FloatArray:

@@ -18,7 +18,6 @@ from patchad.errors import InputError
 from patchad.model.relations import Relations
 from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
-from patchad.model.witnesses.coupling import MOST_WEIGHT, Coupling
 
 ScoreKind = Literal["discrepancy", "residual", "fused", "softmax", "error"]
 READS: dict[ScoreKind, str] = {
@@ -77,10 +76,14 @@ class ScoreRule:
 
     def with_weights(self, folded: Scored, faulty: BoolArray) -> Self:
         """Learn how much each column counts from folded held-out rows with faults in them."""
-        most = np.ones(folded.scores.shape[1])
-        if any(isinstance(one, Coupling) for one in self.witnesses):
-            most[-1] = MOST_WEIGHT  # its column is the last
-        return replace(self, weights=column_weights(folded.scores, faulty, most))
+        most = np.array([one.most_weight for one in self.by_column])
+        weighed = np.array([one.weighed for one in self.by_column])
+        return replace(self, weights=column_weights(folded.scores, faulty, most, weighed))
+
+    @property
+    def by_column(self) -> tuple[Witness, ...]:
+        """The witness of each column of the fused score."""
+        return tuple(one for one in self.witnesses for _ in range(one.width))
 
     @property
     def whole(self) -> bool:
@@ -132,7 +135,7 @@ class Fusion(Immediate):
         if rule.scale is None:
             raise ValueError("the rule has no scale of its columns yet")
         self._scale, self._local_scale, self._emphasis = rule.scale, rule.local_scale, rule.emphasis
-        self._weights = rule.weights
+        self._weights, self._least = rule.weights, np.array([one.least for one in rule.by_column])
         self._lasting = RollingMedian(rule.adapt, least=LASTING) if rule.adapt else None
 
     def push(self, rows: Scored) -> Scored:
@@ -165,7 +168,8 @@ class Fusion(Immediate):
         return unadapted, scores, found[-len(columns) :] if is_scaled else local
 
     def _strongest(self, columns: FloatArray) -> FloatArray:
-        chosen = np.sort(self._weights * columns, axis=1)[:, -STRONGEST:]
+        counted = np.where(columns < self._least, 0.0, columns)
+        chosen = np.sort(self._weights * counted, axis=1)[:, -STRONGEST:]
         strongest = np.add.reduce(chosen, axis=1) / chosen.shape[1]
         return np.asarray(np.copysign(np.abs(strongest) ** self._emphasis, strongest))
 

@@ -9,8 +9,11 @@ from patchad.model.witnesses.coupling import Coupling
 from patchad.model.witnesses.discrepancy import Discrepancy
 from patchad.model.witnesses.memory import Memory
 from patchad.model.witnesses.residual import Residual
+from patchad.model.witnesses.surprise import Surprise
 
 __all__ = ["WITNESSES", "Evidence", "Training", "Witness"]
 
-WITNESSES: Mapping[str, type[Witness]] = {kind.name: kind for kind in (Discrepancy, Residual, Memory, Coupling)}
+WITNESSES: Mapping[str, type[Witness]] = {
+    kind.name: kind for kind in (Discrepancy, Residual, Memory, Coupling, Surprise)
+}
 """Every witness of the fused score, in the order of its columns."""

@@ -48,6 +48,8 @@ class Training:
     seed: int
     coupling: bool = False
     """Whether a channel is predicted from the others: the net does not do so."""
+    surprise: bool = False
+    """Whether rows are predicted from those before them."""
 
 
 class Witness(Protocol):
@@ -62,6 +64,16 @@ class Witness(Protocol):
     """Whether it reads the net's outputs, rather than the windows alone."""
     from_reconstruction: ClassVar[bool]
     """Whether it reads the reconstruction among them."""
+    most_weight: ClassVar[float]
+    """Of its columns in the fused score."""
+    weighed: ClassVar[bool]
+    """Whether its columns count by how well they tell faults that were put into held-out rows."""
+    least: ClassVar[float]
+    """Scaled value of its columns from which on they count; below, they are as usual."""
+
+    @property
+    def width(self) -> int:
+        """Columns that it adds to the fused score."""
 
     @classmethod
     def fit(cls, training: Training) -> Self | None:
@@ -127,6 +139,10 @@ def uncalibrated() -> TailScale:
 class ByChannel:
     """What witnesses have in common that observe the size of an error of each channel."""
 
+    most_weight: ClassVar[float] = 1.0
+    weighed: ClassVar[bool] = True
+    least: ClassVar[float] = -np.inf
+    width: ClassVar[int] = 1
     floor: ClassVar[float]
     """Least spread of an error, in deviations of its channel: a smaller one is rounding, not noise."""
 

@@ -33,8 +33,6 @@ ROWS = 5
 """Rows of a centred mean over the differences: noise goes, and what lasts stays."""
 DIFFERENCE_FLOOR = 0.1
 """Least spread of a difference, in deviations of its channel."""
-MOST_WEIGHT = 0.5
-"""Of its column in the score: it sees every fault that is put into one channel, and real ones come in many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +43,7 @@ class Coupling(ByChannel):
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
     floor: ClassVar[float] = DIFFERENCE_FLOOR
+    most_weight: ClassVar[float] = 0.5  # it sees every fault that is put into one channel, and real ones come in many
 
     matrix: Tensor
     """(channel, channel): scaled rows times this are the differences, in deviations of each channel."""

@@ -29,6 +29,10 @@ class Discrepancy:
     name: ClassVar[str] = "discrepancy"
     from_net: ClassVar[bool] = True
     from_reconstruction: ClassVar[bool] = False
+    most_weight: ClassVar[float] = 1.0
+    weighed: ClassVar[bool] = True
+    least: ClassVar[float] = -np.inf
+    width: ClassVar[int] = 1
 
     distance: DistanceName
     orientation: int

@@ -136,6 +136,9 @@ class Memory:
     name: ClassVar[str] = "memory"
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
+    most_weight: ClassVar[float] = 1.0
+    weighed: ClassVar[bool] = True
+    least: ClassVar[float] = -np.inf
 
     weights: Tensor
     """(channel,), factors of scaled values: one over the channel's range in train; less for a switch."""
@@ -198,6 +201,11 @@ class Memory:
     def columns(self, observed: Tensor) -> Tensor:
         """Return the distances as they are, one column each."""
         return observed.double()
+
+    @property
+    def width(self) -> int:
+        """One column for each subspace, two where the distance to its components is one by itself."""
+        return sum(1 + (part.apart and len(part.references) > 0) for part in self.subspaces)
 
     def alone(self, observed: Tensor) -> Tensor:
         """Return the mean distance."""
