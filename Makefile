@@ -61,8 +61,12 @@ wheels: .venv-build/ready  ## sdist and wheel in dist/, tried in a bare environm
 licences: .venv/ready .venv-build/ready  ## the licence of everything that is installed
 	.venv-build/bin/pip-licenses --python=$(BIN)/python --from=mixed --with-urls
 
-soak: .venv/ready  ## 100,000 hostile inputs, 500 kills (resumes, writes what came of them), 20 million rows in shards, 100 streams for an hour: hours
+soak: .venv/ready  ## hostile inputs, kills (resumes, writes what came of them), long streams and shards, brokers, serve: hours
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.stream memory --rows 1000000
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.stream memory --rows 10000 --streams 1000 --method moving_zscore
+	scripts/install-live
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.live
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --compare
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --detector moving_zscore --compare
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fleet long --rows 8700000 --channels 100 --detector moving_zscore
