@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from patchad.errors import InputError
@@ -89,6 +89,7 @@ NAME = st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size
         max_size=3,
     ),
 )
+@example("0", {}, {'="': " "})
 def test_what_was_written_is_read(measurement, tags, fields):
     def escaped(text: str) -> str:
         return "".join(f"\\{letter}" if letter in ", =" else letter for letter in text)

@@ -144,16 +144,17 @@ class Grouping:
 def _split(text: str, separator: str, *, quotes: bool = True, most: int = -1) -> list[str]:
     """Cut at separators that are neither escaped nor inside the quotes of a field's text."""
     parts: list[str] = []
-    begin, quoted, place = 0, False, 0
+    begin, quoted, place, equals = 0, False, 0, -2
     while place < len(text) and len(parts) != most:
         letter = text[place]
         if letter == "\\":
             place += 1
-        elif letter == '"' and quotes and (quoted or text[place - 1 : place] == "="):
+        elif letter == '"' and quotes and (quoted or place == equals + 1):
             quoted = not quoted
         elif letter == separator and not quoted:
             parts.append(text[begin:place])
             begin = place + 1
+        equals = place if letter == "=" else equals  # one that is escaped is part of a name
         place += 1
     if quoted:
         raise InputError("the point has a text that does not end; write its second quote")
