@@ -71,6 +71,11 @@ class Service:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
+    def cpu(self) -> float:
+        """Return the seconds that processors have worked for it, whatever else they did."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the process."""
         self.process.send_signal(number)
@@ -187,7 +192,7 @@ def measure_streams(options: argparse.Namespace) -> None:
         folder = Path(name)
         model = model_file(folder, options.model)
         service = Service("-m", "patchad", "serve", str(model), "--port", "0", "--state", str(folder / "state"))
-        until = time.monotonic() + options.seconds
+        until, worked = time.monotonic() + options.seconds, service.cpu()
         memory: list[float] = []
 
         def work(worker: int) -> None:
@@ -213,12 +218,14 @@ def measure_streams(options: argparse.Namespace) -> None:
         while any(thread.is_alive() for thread in threads):
             memory.append(service.memory())
             time.sleep(1)
+        worked = service.cpu() - worked
         service.stop()
     # compared with itself after a third of the time: buffers of streams fill up at first
     begin, end = float(np.median(memory[len(memory) // 3 :][:30])), float(np.median(memory[-30:]))
     print(
         f"{options.streams} streams, {options.rate} rows/s each in one request a second, {options.seconds:g} s: "
         f"{sum(statuses.values()) * options.rate / options.seconds:,.0f} rows/s; {quantiles(latencies)}; "
+        f"{1e3 * worked / (sum(statuses.values()) * options.rate):.2f} s of a core for 1,000 rows; "
         f"answers {dict(statuses)}; {late} of {int(options.callers * options.seconds)} seconds late; "
         f"memory {begin:.0f} MB after a third, {end:.0f} MB at the end; load average {os.getloadavg()[0]:.0f}"
     )

@@ -108,8 +108,9 @@ def measure(model: Path, connections: int, seconds: float) -> tuple[bool, str]:
         folder = Path(name)
         service = Service("-m", "patchad", "serve", str(model), "--port", "0", "--state", str(folder / "state"))
         try:
-            before = service.memory()
+            before, worked = service.memory(), service.cpu()
             load = pound(service.port, connections, seconds, folder)
+            worked = service.cpu() - worked
             known, after = statuses(service.port), service.memory()
         finally:
             service.stop()
@@ -122,7 +123,8 @@ def measure(model: Path, connections: int, seconds: float) -> tuple[bool, str]:
     well = whole and fits and not load.broken and set(known) <= {"200", "429"}
     return well, (
         f"{connections} connections, {ROWS_PER_REQUEST} rows of 16 channels a request, {seconds:g} s: "
-        f"{taken / seconds:,.0f} rows/s; {load}; answers {known}; {load.broken} connections broken; "
+        f"{taken / seconds:,.0f} rows/s; {load}; {1e3 * worked / max(rows, 1):.2f} s of a core for 1,000 rows; "
+        f"answers {known}; {load.broken} connections broken; "
         f"{rows:,} rows stored, {taken:,} answered; memory {before:.0f} to {after:.0f} MB"
     )
 

@@ -223,6 +223,19 @@ def test_scores_without_a_verdict_are_those_of_the_rows_that_are_seen(client, fa
     assert found["outlook"] == {"at": [at[257]], "score": [2.0]}
 
 
+def test_outlooks_end_when_nobody_looks_and_harm_nothing(client, faulty, monkeypatch, caplog):
+    push(client, "pump", faulty[:100])
+    outlook = client.station.outlooks.look_at("pump")
+    monkeypatch.setattr(client.station.streams, "outlook", lambda key: 1 / 0)
+    push(client, "pump", faulty[100:101])
+    client.station.run(lambda: None).result(10)
+    assert "nothing could be told ahead of 'pump'" in caplog.text
+    outlook.asked -= 61.0
+    push(client, "pump", faulty[101:102])
+    client.station.run(lambda: None).result(10)
+    assert client.station.outlooks.look_at("pump") is not outlook
+
+
 def test_rows_with_their_verdicts_as_csv(client, faulty, clock):
     faulty[3]["flow"] = None
     push(client, "pump", faulty, clock)

@@ -124,10 +124,9 @@ class Rows:
     def packed(self) -> bytes:
         """Return bytes, compressed: columns one after the other, decimals as whole numbers where that loses nothing."""
         header: dict[str, Any] = {"first": int(self.index[0]), "times": list(self.times), "names": list(self.numbers)}
-        columns = [_as_integers(values) for values in (self.at, *self.numbers.values())]
-        header |= {"digits": [digits for _, digits in columns], "texts": {k: list(v) for k, v in self.texts.items()}}
+        whole, digits = _as_integers(np.array([self.at, *self.numbers.values()], dtype=np.float64))
+        header |= {"digits": digits, "texts": {k: list(v) for k, v in self.texts.items()}}
         bare = json.dumps(header).encode()
-        whole = np.array([values for values, _ in columns], dtype="<i8")
         shuffled = whole.view(np.uint8).reshape(-1, 8).T.tobytes()  # bytes of one rank are alike
         return zlib.compress(len(bare).to_bytes(4, "little") + bare + shuffled)
 
@@ -161,17 +160,25 @@ class Rows:
         )
 
 
-def _as_integers(values: FloatArray) -> tuple[NDArray[np.int64], int | None]:
-    """Return numbers as whole ones, in units of so many decimals; or their bits, with None."""
-    known = np.where(np.isnan(values), 0.0, values)
-    for digits in range(DIGITS):
-        scaled = np.rint(known * 10.0**digits)
-        if not (np.abs(scaled) < 2**52).all():
+def _as_integers(values: FloatArray) -> tuple[NDArray[np.int64], list[int | None]]:
+    """Return each `(column, row)` as whole numbers, in units of so many decimals; or as its bits, with None."""
+    missing = np.isnan(values)
+    known = np.where(missing, 0.0, values)
+    whole = values.astype("<f8").view(np.int64)
+    digits: list[int | None] = [None] * len(values)
+    left = np.arange(len(values))
+    for count in range(DIGITS):
+        scaled = np.rint(known[left] * 10.0**count)
+        small = (np.abs(scaled) < 2**52).all(axis=1)
+        same = (np.signbit(known[left]) == (scaled < 0)) & (scaled / 10.0**count == known[left])
+        exact = small & same.all(axis=1)
+        for place, column in zip(np.flatnonzero(exact).tolist(), left[exact].tolist(), strict=True):
+            whole[column] = np.where(missing[column], MISSING, scaled[place].astype(np.int64))
+            digits[column] = count
+        left = left[small & ~exact]
+        if not len(left):
             break
-        if (np.signbit(known) == (scaled < 0)).all() and (scaled / 10.0**digits == known).all():
-            whole = np.where(np.isnan(values), MISSING, scaled.astype(np.int64))
-            return whole, digits
-    return np.ascontiguousarray(values, dtype="<f8").view(np.int64), None
+    return whole, digits
 
 
 def _as_floats(whole: NDArray[np.int64], digits: int | None) -> FloatArray:

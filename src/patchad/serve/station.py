@@ -233,8 +233,7 @@ class Station:
         try:
             while self._take_turn():
                 pass
-            if self._outlet is not None:
-                self._say_the_last()
+            self._say_the_last()
         except BaseException as failure:  # noqa: BLE001 - whoever runs the service raises it
             self.failure, self._stopping = failure, True
             self._turn_down(Problem(503, "the service has failed and ends; send it again when it is back"))
