@@ -28,7 +28,7 @@ test-adapters: .venv/ready  ## other frameworks, each in an environment of its o
 	$(PYTHON) scripts/test-adapters $(ENVIRONMENTS)
 
 test-fleet: .venv/ready  ## a Ray cluster in this process, also if a worker is killed, and two processes of torchrun give what one gives
-	$(TESTS) -n 0 tests/fleet -k "same_files or killed_worker or two_processes"
+	$(TESTS) -n 0 tests/fleet -k "same_files or killed_worker or loss_curve"
 
 .venv-http/ready: Makefile
 	$(PYTHON) -m venv .venv-http

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.conftest import WATCHED, waves
+from torch import distributed
 
 from patchad import PatchAD, load
 from patchad.cli.main import run
@@ -64,9 +65,8 @@ def assert_same_models(one, other, rtol: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [8, 9])  # halves, and uneven parts
-def test_two_processes_give_the_loss_curve_of_one(tmp_path, batch_size):
-    settings = {"window": 12, "patch_sizes": [3], "d_model": 4, "layers": 1, "max_steps": 100, "batch_size": batch_size}
+def test_two_processes_give_the_loss_curve_of_one(tmp_path):
+    settings = {"window": 12, "patch_sizes": [3], "d_model": 4, "layers": 1, "max_steps": 100, "batch_size": 9}
     torchrun("tests.fleet.joint_curve", str(tmp_path / "curve.json"), json.dumps(settings))
     found = json.loads((tmp_path / "curve.json").read_text())
     alone = PatchAD(**settings | {"patch_sizes": (3,)}).fit(waves(300)).history_
@@ -148,3 +148,17 @@ def test_the_others_train_what_they_are_told(launched, monkeypatch):
     assert done == [5, 6]
     assert run(["fleet", "fit", "nothing-is-read", "-o", "nowhere"]) == 0
     assert done == [5, 6, 5, 6]
+
+
+def test_a_group_of_one_is_joined_told_and_left(monkeypatch):
+    agent = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    known = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": agent.port, "RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1}
+    for name, value in (known | {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_RESTART_COUNT": 1}).items():
+        monkeypatch.setenv(name, str(value))
+    assert not ranks.is_launched()  # one process needs no others
+    with TorchrunRunner(1) as runner:
+        assert list(runner.train(abs, [-2])) == [(-2, 2)]
+        assert ranks._tell("news") == "news"
+    assert not distributed.is_initialized()
+    follow()  # the message of the first, its own, is that nothing is left to train
+    assert not distributed.is_initialized()
