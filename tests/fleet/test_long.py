@@ -20,8 +20,8 @@ ROWS = 1500
 def short_shards(monkeypatch):
     """Let series of 1,000 rows be very long ones."""
     monkeypatch.setattr(detecting.Job, "__init__", _with_long_rows(detecting.Job.__init__))
-    monkeypatch.setattr(long.LongSeries.__init__, "__defaults__", (170,))
-    monkeypatch.setattr(arrow.read_pieces, "__defaults__", (230,))
+    monkeypatch.setattr(long, "shard_rows_of", lambda _: 170)
+    monkeypatch.setattr(arrow, "PIECE_VALUES", 230 * 5)
 
 
 def _with_long_rows(init):
@@ -131,3 +131,13 @@ def test_every_cut_gives_the_same_scores(models, name, rows):
     np.testing.assert_allclose(
         found, detector.decision_function(pd.DataFrame(values, columns=WATCHED)), rtol=1e-6, atol=2e-6
     )
+
+
+def test_shards_have_fewer_rows_where_there_are_many_channels_but_more_than_they_take_along():
+    detector = make("moving_zscore")
+    detector.channels_ = ("a",) * 10
+    assert long.shard_rows_of(detector) == 100_000
+    detector.channels_ = ("a",) * 100
+    assert long.shard_rows_of(detector) == 20_000
+    detector.channels_ = ("a",) * 100_000
+    assert long.shard_rows_of(detector) == 4 * detector.context

@@ -41,8 +41,10 @@ from patchad.streaming.verdict import Verdict
 
 LONG_ROWS = 2_000_000
 """Rows from which on a series of parquet files is judged in shards."""
-SHARD_ROWS = 100_000
-"""Rows of a shard."""
+SHARD_ROWS, SHARD_VALUES = 100_000, 2_000_000
+"""Most rows and values of a shard."""
+SHARD_CONTEXTS = 4
+"""Least rows of a shard, in rows that it takes along from before."""
 
 
 def long_rows(source: Source, reading: Reading) -> int:
@@ -130,8 +132,6 @@ class LongSeries:
         The model for the workers, and the detector with its threshold as it is to judge.
     rows
         Rows of the series.
-    shard_rows
-        Rows of a shard.
     """
 
     def __init__(
@@ -141,10 +141,9 @@ class LongSeries:
         model: Model,
         detector: Detector,
         rows: int,
-        shard_rows: int = SHARD_ROWS,
     ) -> None:
         self._source, self._reading, self._model, self._detector = source, reading, model, detector
-        self._rows, self._shard_rows = rows, shard_rows
+        self._rows, self._shard_rows = rows, shard_rows_of(detector)
         self._plan = detector.plan_stream()
         self._chunks: deque[_Chunk] = deque()
         self._segments: list[deque[Scored]] = []
@@ -281,6 +280,12 @@ class LongSeries:
         known = own if self._groups is None else self._groups
         self._groups = {name: one for name, one in known.items() if own.get(name) == one}
         return read_table(self._detector, table)
+
+
+def shard_rows_of(detector: Detector) -> int:
+    """Return the rows of a shard: fewer where there are many channels, but several times those it takes along."""
+    bounded = min(SHARD_ROWS, SHARD_VALUES // max(len(detector.channels_), 1))
+    return max(bounded, SHARD_CONTEXTS * (detector.context or 0), 1)
 
 
 def _own(scored: Scored) -> Scored:

@@ -11,8 +11,8 @@ from typing import Any
 from patchad.data.readers.packed import check_unpacked
 from patchad.errors import InputError, MissingExtraError, reason_of
 
-PIECE_ROWS = 200_000
-"""Rows of a parquet file that are read at a time."""
+PIECE_VALUES = 2_000_000
+"""Values of a parquet file that are read at a time."""
 _RATIO = 1000  # repeated values take next to nothing in these formats
 
 
@@ -52,13 +52,14 @@ def parquet_shape(path: Path) -> tuple[int, int]:
         raise _refusal(error, "a parquet") from None
 
 
-def read_pieces(path: Path, rows: int = PIECE_ROWS) -> Iterator[Any]:
-    """Read a parquet file piece by piece, each a pandas frame of at most `rows` rows: RAM stays bounded."""
+def read_pieces(path: Path) -> Iterator[Any]:
+    """Read a parquet file piece by piece, each a pandas frame of so many values: RAM stays bounded."""
     pa = _pyarrow()
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
+            rows = max(PIECE_VALUES // max(file.metadata.num_columns, 1), 1)
             for batch in file.iter_batches(batch_size=rows):
                 yield _to_pandas(pa.Table.from_batches([batch]))
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError) as error:
