@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from tests.conftest import waves
@@ -169,3 +170,29 @@ def test_of_many_held_out_rows_the_newest_are_looked_at(weights, monkeypatch):
 
 def test_a_score_of_one_witness_stores_the_scores_of_all_train(weights):
     assert len(PatchAD(weights=weights, window=15, score="residual").fit(waves(400, 2)).train_scores_) == 400
+
+
+def test_a_new_sensor_joins_with_its_own_scale_and_calibration(weights):
+    def frame(rows: int, seed: int) -> pd.DataFrame:
+        values = waves(rows, seed=seed) * [1.0, 1.0, 40.0] + [0.0, 0.0, 500.0]
+        return pd.DataFrame(values, columns=["a", "b", "c"])
+
+    before, after = frame(900, 0), frame(400, 1)
+    detector = PatchAD(weights=weights, window=30).fit([before[["b", "a"]], after])
+    assert detector.channels_ == ("b", "a", "c")
+    assert detector.fit_notes_[0] == "channel 'c' joins with what 1 of 2 series say of it"
+    assert detector.scaler_.spread[2] == pytest.approx(
+        PatchAD(weights=weights, window=30).fit(after).scaler_.spread[2], rel=0.5
+    )
+    assert detector.alarm_rules_.sensors.silence[2] == 30
+    test = frame(300, 2)
+    test.loc[100:130, "c"] += 120
+    (event,) = detector.detect(test).events
+    assert (event.channels[0][0], 95 <= event.start <= 105) == ("c", True)
+    with pytest.raises(InputError, match="series 2 of 2: channel 'c' of the fit is missing"):
+        PatchAD(window=30, max_steps=1).fit([after, before[["a", "b"]]])
+
+
+def test_series_without_names_have_no_new_sensors(weights):
+    with pytest.raises(InputError, match="series 2 of 2"):
+        PatchAD(weights=weights, window=15).fit([waves(200, 2), waves(200, 3)])

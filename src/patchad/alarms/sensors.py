@@ -55,7 +55,8 @@ class SensorRules:
         rows = sum(map(len, series))
         never = float(np.finfo(np.float64).max)
         limits = []
-        columns = [[values[:, channel] for values in series] for channel in range(series[0].shape[1])]
+        # A series without any value of a channel that others have says nothing of it: the sensor came later.
+        columns = [_measured([values[:, channel] for values in series]) for channel in range(series[0].shape[1])]
         rests = _longest_normal([~_changes(part) & ~np.isnan(part) for part in parts] for parts in columns)
         silences = _longest_normal([np.isnan(part) for part in parts] for parts in columns)
         for parts, rest, silent in zip(columns, rests, silences, strict=True):
@@ -297,6 +298,11 @@ def _is_near(one: SensorFinding, other: SensorFinding) -> bool:
 def _changes(column: FloatArray) -> BoolArray:
     """Mark the rows whose value differs from the one before; the first row counts as a change."""
     return np.asarray(np.concatenate([[True], np.diff(column) != 0]))
+
+
+def _measured(parts: Sequence[FloatArray]) -> Sequence[FloatArray]:
+    """Leave out the parts that hold no value, unless none does."""
+    return [part for part in parts if not np.isnan(part).all()] or parts
 
 
 def _longest_normal(channels: Iterable[Sequence[BoolArray]]) -> list[int]:

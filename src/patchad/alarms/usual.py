@@ -14,6 +14,7 @@ from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
 
 from patchad.data.preparing import hold_last
+from patchad.data.series import medians_of
 from patchad.data.table import FloatArray
 
 LAGS = 60
@@ -47,11 +48,11 @@ class Usual:
 
         By the Yule-Walker equations: such forecasts are stable.
         """
-        left, parts = FIT_ROWS, []
+        left, parts, initial = FIT_ROWS, [], medians_of(series)
         for values in reversed(series):
             if left > 0:
                 newest = np.asarray(values[-left:], dtype=np.float64)
-                parts.append(hold_last(newest, np.zeros(newest.shape[1])))
+                parts.append(hold_last(newest, initial))
                 left -= len(values)
         known = np.concatenate(parts)
         unit = np.abs(known).max(axis=0)

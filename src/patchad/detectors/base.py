@@ -163,6 +163,10 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         """Learned values; None where a count means nothing."""
         return None
 
+    def _with_new_channels(self, tables: list[Table]) -> tuple[list[Table], list[str]]:
+        """Return series of train that all have the same channels, and notes of what was done for that."""
+        return tables, []
+
     def _seed(self) -> int:
         """Draw the seed of one fit from `random_state`."""
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -13,7 +13,7 @@ from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean
-from patchad.data.table import FloatArray
+from patchad.data.table import FloatArray, Table
 from patchad.data.windows import Block, Fold
 from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
@@ -22,7 +22,7 @@ from patchad.detectors.expecting import expected_rows
 from patchad.detectors.looking import Look, look
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.presets import CODE, PAPER, preset
-from patchad.detectors.pretrained import check_tuning, pretrained_origin, shrunk, with_weights
+from patchad.detectors.pretrained import check_tuning, pretrained_origin, shrunk, with_new_channels, with_weights
 from patchad.detectors.state import State
 from patchad.detectors.windowed import Scaling
 from patchad.errors import InputError, UnsupportedError
@@ -245,6 +245,9 @@ class PatchAD(NeuralDetector):
         if self.reconstruction == 0 and READS.get(self.score) == "residual":
             raise InputError(f"score={self.score!r} needs a reconstruction, and reconstruction=0 trains none")
         check_tuning(self)
+
+    def _with_new_channels(self, tables: list[Table]) -> tuple[list[Table], list[str]]:
+        return (tables, []) if self.weights is None else with_new_channels(tables)
 
     def _plan(self, lengths: Sequence[int]) -> float:
         self.origin_ = pretrained_origin(self)

@@ -38,7 +38,7 @@ def prepare_train(detector: Detector, X: Any) -> Train:
     """Read and clean train, let the detector learn its channels, and choose the rows to hold out."""
     raw = [to_table(item, unread=detector.ignore) for item in (X if is_list_of_series(X) else [X])]
     detector.switches_, notes = Switches.learn(raw)
-    tables = [detector.switches_.encode(table) for table in raw]
+    tables, joined = detector._with_new_channels([detector.switches_.encode(table) for table in raw])
     detector._learn_channels(tables[0])
     values = of_each(tables, lambda table: match(detector, table, complete=True).values)
     of_each(tables, lambda _, v: check_observed(v, detector.channels_), values)
@@ -55,7 +55,7 @@ def prepare_train(detector: Detector, X: Any) -> Train:
         )
     left_out = [f"left out as asked: {listed(detector.ignore)}"] if detector.ignore else []
     more = (note for p in prepared for note in p.notes)
-    detector.fit_notes_ = (*left_out, *notes, *more, *cleaned.notes)
+    detector.fit_notes_ = (*left_out, *notes, *joined, *more, *cleaned.notes)
     share = detector._plan([len(segment) for segment in segments])
     blocks = [held_out_blocks(len(segment), share, detector._window()) for segment in segments]
     judged = blocks if share > 0 else [[slice(0, len(segment))] for segment in segments]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 from torch import nn
 
+from patchad.data.table import Table
 from patchad.data.windows import shrink_window
 from patchad.errors import InputError, listed
 from patchad.model.pretrained import Origin, read_weights
@@ -57,6 +59,32 @@ def shrunk(detector: PatchAD, most: int) -> tuple[int, tuple[int, ...]]:
         return shrink_window(most, detector.window, tuple(detector.patch_sizes))
     weights = read_weights(detector.weights)
     return weights.window(min(most, detector.window)), weights.shape.patch_sizes
+
+
+def with_new_channels(tables: list[Table]) -> tuple[list[Table], list[str]]:
+    """Let sensors join that not all series of train have: where one is not there its values are missing.
+
+    A net that sees one channel at a time needs no other train for it than what there is.
+    """
+    if any(table.channels is None for table in tables):
+        return tables, []
+    every = tuple(dict.fromkeys(name for table in tables for name in table.channels or ()))
+    have = {name: sum(name in (table.channels or ()) for table in tables) for name in every}
+    notes = [
+        f"channel {name!r} joins with what {count} of {len(tables)} series say of it"
+        for name, count in have.items()
+        if count < len(tables)
+    ]
+    return [_widened(table, every) for table in tables] if notes else tables, notes
+
+
+def _widened(table: Table, channels: tuple[str, ...]) -> Table:
+    own = {name: number for number, name in enumerate(table.channels or ())}
+    values = np.full((len(table.values), len(channels)), np.nan, table.values.dtype)
+    for number, name in enumerate(channels):
+        if name in own:
+            values[:, number] = table.values[:, own[name]]
+    return replace(table, values=values, channels=channels)
 
 
 def with_weights(detector: PatchAD, net: nn.Module) -> nn.Module:

@@ -112,9 +112,8 @@ def scale_by_step(values: FloatArray, floor: Callable[[FloatArray], FloatArray])
     median, spread = np.empty(values.shape[1:]), np.empty(values.shape[1:])
     for stop in range(steps, 0, -size):
         group = slice(max(stop - size, 0), stop)
-        points = values[:, group].reshape(-1, values.shape[2])
-        scale = TailScale.fit(points, floor(np.median(points, axis=0)))
-        median[group], spread[group] = scale.median, scale.spread
+        scale = TailScale.fit(values[:, group].reshape(-1, values.shape[2]), 0.0)
+        median[group], spread[group] = scale.median, np.maximum(scale.spread, floor(scale.median))
     return TailScale(median, spread)
 
 
