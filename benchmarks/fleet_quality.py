@@ -22,6 +22,8 @@ from patchad.fleet.local import LocalRunner
 from patchad.fleet.runner import make_runner
 from patchad.metrics import vus
 
+LEAST_ROWS = 400
+"""Rows of train that suffice for the default window and what is held out."""
 MODES: tuple[Mode, ...] = ("each", "global", "tuned")
 
 
@@ -31,8 +33,12 @@ def frame_of(rows: np.ndarray) -> pd.DataFrame:
 
 
 def chosen(name: str, data: Path, entities: int | None) -> list[Entity]:
-    """Return entities of the family's most usual width that have events in test: all, or those with the least rows."""
+    """Return entities of the family's most usual width that have events in test: all, or those with the fewest rows.
+
+    A train too short for the whole window would have a net of another shape.
+    """
     found = [one for one in datasets.load(name, data) if one.labels.any() and not one.labels.all()]
+    found = [one for one in found if len(one.train) >= LEAST_ROWS]
     widths = [one.channels for one in found]
     own = [one for one in found if one.channels == max(set(widths), key=widths.count)]
     return sorted(own, key=lambda one: len(one.train) + len(one.test))[:entities]
