@@ -68,8 +68,16 @@ class EarlyRules:
         return float(self.centers[place] + (level - self.base) / self.scales[place])
 
     def is_sound(self) -> bool:
-        """Return whether the arrays fit each other."""
-        return self.ages > 0 and self.centers.shape == self.scales.shape and bool((self.scales > 0).all())
+        """Return whether the arrays fit each other; a scale of 0 is that of final scores that never vary.
+
+        Examples
+        --------
+        >>> still = np.stack([np.random.default_rng(0).normal(size=500), np.zeros(500)])
+        >>> rules = EarlyRules.fit([still], gap=5)
+        >>> rules.scales.tolist(), rules.is_sound()
+        ([0.0], True)
+        """
+        return self.ages > 0 and self.centers.shape == self.scales.shape and bool((self.scales >= 0).all())
 
 
 def _reach(distance: FloatArray, gap: int) -> float:
