@@ -48,8 +48,9 @@ MOST = 0.15
 """Share of train that can be foreign; what takes up more of it is normal."""
 REFERENCES, COMPARISONS = 4_000, 5e8
 """Most subsequences that all others are compared with, and most comparisons in all."""
-PRODUCTS = 250_000
-"""Comparisons that are made at once: about what a core's cache holds."""
+PRODUCTS = 2_000_000
+"""Comparisons that are made at once: fewer, and on a busy machine the threads of a product wait for each other more than
+they compute."""
 MOST_REFERENCES = 100_000
 """Most subsequences that those that look foreign are compared with."""
 
