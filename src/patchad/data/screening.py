@@ -49,8 +49,7 @@ MOST = 0.15
 REFERENCES, COMPARISONS = 4_000, 5e8
 """Most subsequences that all others are compared with, and most comparisons in all."""
 PRODUCTS = 2_000_000
-"""Comparisons that are made at once: fewer, and on a busy machine the threads of a product wait for each other more than
-they compute."""
+"""Comparisons that are made at once: fewer, and on a busy machine the threads of a product wait for each other."""
 MOST_REFERENCES = 100_000
 """Most subsequences that those that look foreign are compared with."""
 
