@@ -18,6 +18,7 @@ from patchad.errors import InputError
 from patchad.model.relations import Relations
 from patchad.model.reliability import column_weights
 from patchad.model.witnesses import Evidence, Witness
+from patchad.model.witnesses.base import Counting
 
 ScoreKind = Literal["discrepancy", "residual", "fused", "softmax", "error"]
 READS: dict[ScoreKind, str] = {
@@ -71,19 +72,20 @@ class ScoreRule:
 
     def with_scale(self, folded: Scored) -> Self:
         """Learn the scale of each column from folded held-out rows, `(time, column)`."""
-        local = None if folded.local is None else _column_scale(folded.local)
-        return replace(self, scale=_column_scale(folded.scores), local_scale=local)
+        floor = np.array([one.floor for one in self.counting])
+        local = None if folded.local is None else _column_scale(folded.local, floor)
+        return replace(self, scale=_column_scale(folded.scores, floor), local_scale=local)
 
     def with_weights(self, folded: Scored, faulty: BoolArray) -> Self:
         """Learn how much each column counts from folded held-out rows with faults in them."""
-        most = np.array([one.most_weight for one in self.by_column])
-        weighed = np.array([one.weighed for one in self.by_column])
+        most = np.array([one.most for one in self.counting])
+        weighed = np.array([one.weighed for one in self.counting])
         return replace(self, weights=column_weights(folded.scores, faulty, most, weighed))
 
     @property
-    def by_column(self) -> tuple[Witness, ...]:
-        """The witness of each column of the fused score."""
-        return tuple(one for one in self.witnesses for _ in range(one.width))
+    def counting(self) -> tuple[Counting, ...]:
+        """How each column counts in the fused score."""
+        return tuple(one.counting for one in self.witnesses for _ in range(one.width))
 
     @property
     def whole(self) -> bool:
@@ -117,9 +119,8 @@ class ScoreRule:
         return found
 
 
-def _column_scale(folded: FloatArray) -> TailScale:
-    floor = np.maximum(COLUMN_FLOOR * np.abs(np.median(folded, axis=0)), 1e-6)
-    return TailScale.fit(folded, floor)
+def _column_scale(folded: FloatArray, floor: FloatArray) -> TailScale:
+    return TailScale.fit(folded, np.maximum(COLUMN_FLOOR * np.abs(np.median(folded, axis=0)), floor))
 
 
 class Fusion(Immediate):
@@ -135,7 +136,7 @@ class Fusion(Immediate):
         if rule.scale is None:
             raise ValueError("the rule has no scale of its columns yet")
         self._scale, self._local_scale, self._emphasis = rule.scale, rule.local_scale, rule.emphasis
-        self._weights, self._least = rule.weights, np.array([one.least for one in rule.by_column])
+        self._weights, self._least = rule.weights, np.array([one.least for one in rule.counting])
         self._lasting = RollingMedian(rule.adapt, least=LASTING) if rule.adapt else None
 
     def push(self, rows: Scored) -> Scored:

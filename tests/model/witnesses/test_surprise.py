@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from patchad.data.scaling import ZScore
-from patchad.model.witnesses import Training
-from patchad.model.witnesses.surprise import ROWS, Surprise
+from patchad.model.witnesses import Training, surprise
+from patchad.model.witnesses.surprise import LEAST, ROWS, Surprise
 
 
 def rows(count: int = 600) -> np.ndarray:
@@ -16,9 +16,9 @@ def rows(count: int = 600) -> np.ndarray:
     return np.column_stack([wave, wave > 10, np.full(count, 2.0)])
 
 
-def fit(values: np.ndarray, *, surprise: bool = True) -> tuple[Surprise | None, ZScore]:
+def fit(values: np.ndarray, *, asked: bool = True) -> tuple[Surprise | None, ZScore]:
     scaler = ZScore.fit([values])
-    return Surprise.fit(Training([values], [], scaler, 30, "kl", 1, 0, 0, surprise=surprise)), scaler
+    return Surprise.fit(Training([values], [], scaler, 30, "kl", 1, 0, 0, surprise=asked)), scaler
 
 
 def observed(witness: Surprise, scaler: ZScore, window: np.ndarray, steps: int = 30) -> np.ndarray:
@@ -66,4 +66,23 @@ def test_without_a_channel_or_rows_to_learn_from_there_is_none(values):
 
 
 def test_a_score_that_has_no_use_for_it_has_none():
-    assert fit(rows(), surprise=False)[0] is None
+    assert fit(rows(), asked=False)[0] is None
+
+
+def test_what_train_does_now_and_then_is_no_surprise():
+    """A jump that train has three times does not count, one that it has twice does: train may have a fault or two."""
+    for jumps, counts in ((2, True), (3, False)):
+        values = rows(2000)
+        for start in range(300, 300 + 400 * jumps, 400):
+            values[start, 0] += 2.0
+        witness, scaler = fit(values)
+        window = rows()[100:130].copy()
+        window[20, 0] += 2.0
+        column = witness.columns(torch.from_numpy(observed(witness, scaler, window))[None])[0, :, 0]
+        assert bool(column.max() >= LEAST) == counts
+
+
+def test_blocks_of_train_are_seen_whole(monkeypatch):
+    whole = fit(rows())[0].by_channel
+    monkeypatch.setattr(surprise, "BLOCK_ROWS", 60)
+    np.testing.assert_array_equal(fit(rows())[0].by_channel.spread, whole.spread)

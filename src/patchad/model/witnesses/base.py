@@ -52,6 +52,20 @@ class Training:
     """Whether rows are predicted from those before them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How the columns of a witness count in the fused score."""
+
+    most: float = 1.0
+    """Largest weight."""
+    weighed: bool = True
+    """Whether the weight depends on how well they tell faults that were put into held-out rows."""
+    least: float = -np.inf
+    """Scaled value from which on they count; below, rows are as usual."""
+    floor: float = 1e-6
+    """Least spread of the columns of held-out rows."""
+
+
 class Witness(Protocol):
     """A fitted source of evidence; a frozen dataclass of numbers, arrays and tensors.
 
@@ -64,12 +78,8 @@ class Witness(Protocol):
     """Whether it reads the net's outputs, rather than the windows alone."""
     from_reconstruction: ClassVar[bool]
     """Whether it reads the reconstruction among them."""
-    most_weight: ClassVar[float]
-    """Of its columns in the fused score."""
-    weighed: ClassVar[bool]
-    """Whether its columns count by how well they tell faults that were put into held-out rows."""
-    least: ClassVar[float]
-    """Scaled value of its columns from which on they count; below, they are as usual."""
+    counting: ClassVar[Counting]
+    """How its columns count in the fused score."""
 
     @property
     def width(self) -> int:
@@ -138,9 +148,7 @@ def uncalibrated() -> TailScale:
 class ByChannel:
     """What witnesses have in common that observe the size of an error of each channel."""
 
-    most_weight: ClassVar[float] = 1.0
-    weighed: ClassVar[bool] = True
-    least: ClassVar[float] = -np.inf
+    counting: ClassVar[Counting] = Counting()
     width: ClassVar[int] = 1
     floor: ClassVar[float]
     """Least spread of an error, in deviations of its channel: a smaller one is rounding, not noise."""

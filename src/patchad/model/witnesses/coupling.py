@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import ByChannel, Training
+from patchad.model.witnesses.base import ByChannel, Counting, Training
 
 RIDGE = 0.02
 """Added to the variances of all channels, which are 1."""
@@ -43,7 +43,7 @@ class Coupling(ByChannel):
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
     floor: ClassVar[float] = DIFFERENCE_FLOOR
-    most_weight: ClassVar[float] = 0.5  # it sees every fault that is put into one channel, and real ones come in many
+    counting: ClassVar[Counting] = Counting(most=0.5)  # it sees each fault put into one channel; real ones come in many
 
     matrix: Tensor
     """(channel, channel): scaled rows times this are the differences, in deviations of each channel."""

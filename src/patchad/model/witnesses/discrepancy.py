@@ -14,7 +14,7 @@ from patchad.data.scaling import TailScale
 from patchad.data.table import FloatArray
 from patchad.model.distances import DistanceName, discrepancy
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import Training, scale_by_step, scaled, uncalibrated
+from patchad.model.witnesses.base import Counting, Training, scale_by_step, scaled, uncalibrated
 
 RELATIVE_FLOOR = 0.01
 """Least spread of a channel's distance, as a share of its usual size."""
@@ -29,9 +29,7 @@ class Discrepancy:
     name: ClassVar[str] = "discrepancy"
     from_net: ClassVar[bool] = True
     from_reconstruction: ClassVar[bool] = False
-    most_weight: ClassVar[float] = 1.0
-    weighed: ClassVar[bool] = True
-    least: ClassVar[float] = -np.inf
+    counting: ClassVar[Counting] = Counting()
     width: ClassVar[int] = 1
 
     distance: DistanceName

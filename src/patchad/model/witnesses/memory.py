@@ -24,7 +24,7 @@ from patchad.data.scaling import SWITCH_WEIGHT, ZScore, channel_range
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import Training
+from patchad.model.witnesses.base import Counting, Training
 
 CLIP = 20.0
 """Values are clipped this many ranges of their channel away: far beyond normal, and harmless to a distance."""
@@ -136,9 +136,7 @@ class Memory:
     name: ClassVar[str] = "memory"
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
-    most_weight: ClassVar[float] = 1.0
-    weighed: ClassVar[bool] = True
-    least: ClassVar[float] = -np.inf
+    counting: ClassVar[Counting] = Counting()
 
     weights: Tensor
     """(channel,), factors of scaled values: one over the channel's range in train; less for a switch."""

@@ -16,8 +16,10 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
+from patchad.data.scaling import TailScale, ZScore
+from patchad.data.table import FloatArray
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import ByChannel, Training, mean_and_maximum, scaled
+from patchad.model.witnesses.base import ByChannel, Counting, Training, mean_and_maximum, scaled
 
 ROWS = 3
 """Rows that the next one is predicted from."""
@@ -31,6 +33,12 @@ CLIP = 20.0
 """Scaled values are clipped here, before and after a prediction."""
 FLOOR = 0.02
 """Least spread of a difference, in deviations of its channel: a smaller one is rounding, not noise."""
+OFTEN = 3
+"""Differences as large as this many of train are no surprise: some machines jump, and train may have a fault or two."""
+APART = 20
+"""Rows of train that count once for that."""
+BLOCK_ROWS = 100_000
+"""Rows that are looked at together, a multiple of those: RAM stays bounded."""
 LEAST = 7.0
 """Surprise that counts: small ones come all the time, and would drown what windows see."""
 
@@ -43,8 +51,8 @@ class Surprise(ByChannel):
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
     floor: ClassVar[float] = FLOOR
-    weighed: ClassVar[bool] = False  # it tells where a fault begins, not which rows are in it
-    least: ClassVar[float] = LEAST
+    # It tells where a fault begins, not which rows are in it; and a few held-out rows make it no keener than train.
+    counting: ClassVar[Counting] = Counting(weighed=False, least=LEAST, floor=1.0)
 
     kernel: Tensor
     """(row, channel): of the last rows and this one, the oldest first; zeros where a channel is left out."""
@@ -71,7 +79,16 @@ class Surprise(ByChannel):
         weights = np.linalg.solve(before + ridge[:, None, None] * np.eye(ROWS), with_this)[..., 0]
         kernel = np.where(measured, np.vstack([-weights.T, np.ones(len(weights))]), 0.0)
         offset = (kernel * mean).sum(axis=0)
-        return cls(*(torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)) for array in (kernel, offset)))
+        learned = (torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)) for array in (kernel, offset))
+        # Four numbers fit no noise, so that train, which has more rows, gives better scales than what was held out.
+        found = ByChannel.calibrated(cls(*learned), np.abs((runs * kernel).sum(axis=1))[:, None])
+        median, spread = found.by_channel.median, found.by_channel.spread
+        known = (_often(found, series, training.scaler) - median) / (LEAST - 1)
+        return replace(found, by_channel=TailScale(median, np.maximum(spread, known)))
+
+    def calibrated(self, observed: FloatArray) -> Self:  # noqa: ARG002 - `fit` learned the scales
+        """Return itself."""
+        return self
 
     def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:  # noqa: ARG002
         """Return the sizes of the differences `(window, step, channel)`."""
@@ -97,3 +114,15 @@ class Surprise(ByChannel):
     def to(self, device: torch.device) -> Self:
         """Return the same on a device."""
         return replace(self, kernel=self.kernel.to(device), offset=self.offset.to(device))
+
+
+def _often(witness: Surprise, series: Sequence[FloatArray], scaler: ZScore) -> FloatArray:
+    """Return the largest difference of each channel, `(channel,)`, that train has `OFTEN` times."""
+    largest = np.zeros((OFTEN, witness.kernel.shape[1]))
+    for values in series:
+        for start in range(0, len(values) - ROWS, BLOCK_ROWS):
+            rows = torch.from_numpy(scaler(values[start : start + BLOCK_ROWS + ROWS]))[None]
+            found = witness.observe(rows, (), rows.shape[1] - ROWS)[0].numpy()
+            apart = np.maximum.reduceat(found, np.arange(0, len(found), APART))  # one jump surprises for some rows
+            largest = np.sort(np.concatenate([largest, apart]), axis=0)[-OFTEN:]
+    return np.asarray(largest[0])
