@@ -215,6 +215,7 @@ def test_scores_without_a_verdict_are_those_of_the_rows_that_are_seen(client, fa
     at = [pd.Timestamp(time).timestamp() for time in clock[:258]]
     outlook = client.station.outlooks.look_at("pump")
     client.station.run(lambda: None).result(10)  # what follows the rows is over
+    outlook.said.clear()
     outlook.undecided = [(at[place], float(place), 3.0) for place in range(245, 257)]
     outlook.said.extend([(at[250], 1.0), (at[257], 2.0)])
     found = client.get("/v1/streams/pump/history?rows=5").json()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LOOK_VALUES, LEAST_WINDOWS = 15_000_000, 200
 """Most values of the windows that are looked at, where that leaves so many windows at least: RAM stays bounded."""
+ENOUGH_WINDOWS = 100
+"""Windows of held-out rows, a hop apart, that scales can be learned from."""
 FAULT_WINDOWS = 4
 """Windows that cover a row with faults put into it: weights come from ranks, which need no more."""
 
@@ -54,6 +56,11 @@ class Look:
             start = ranges[-1][1] if ranges else 0
             ranges.append([start, start + len(found[-1])])
         return Scored.join(found), ranges
+
+
+def shows_enough(held_out: Sequence[FloatArray], window: int, hop: int) -> bool:
+    """Return whether windows `hop` rows apart tell the scales of held-out rows; of fewer, all windows are needed."""
+    return sum((len(values) - window) // hop + 1 for values in held_out if len(values) >= window) >= ENOUGH_WINDOWS
 
 
 def look(detector: PatchAD, witnesses: Sequence[Witness], held_out: Sequence[FloatArray], seed: int) -> Look:

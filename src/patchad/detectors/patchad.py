@@ -19,7 +19,7 @@ from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.calibrating import calibrate
 from patchad.detectors.expecting import expected_rows
-from patchad.detectors.looking import Look, look
+from patchad.detectors.looking import Look, look, shows_enough
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.presets import CODE, PAPER, preset
 from patchad.detectors.pretrained import check_tuning, pretrained_origin, shrunk, with_new_channels, with_weights
@@ -332,7 +332,7 @@ class PatchAD(NeuralDetector):
         )
         trained = [kind for kind in WITNESSES.values() if self.reconstruction or not kind.from_reconstruction]
         witnesses = [one for one in (kind.fit(training) for kind in trained) if one is not None]
-        if self.origin_ is not None and held_out and self.score == "fused":
+        if self.origin_ is not None and self.score == "fused" and shows_enough(held_out, self.window_, self.hop_):
             self._looked = look(self, witnesses, held_out, training.seed)
         else:
             calibration = held_out or [values for values in known if len(values) >= self.window_]

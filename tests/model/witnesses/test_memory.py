@@ -139,7 +139,7 @@ def test_a_file_brings_the_memory_back(tmp_path):
 
 @pytest.mark.parametrize(("setting", "more"), [({"memory": 0}, ["surprise"]), ({"score": "residual"}, [])], ids=str)
 def test_without_a_memory_the_other_witnesses_are_left(setting, more):
-    detector = small(max_steps=5, **setting).fit(waves(600))
+    detector = small(max_steps=5, **setting).fit(waves(1300))
     assert [witness.name for witness in detector.rule_.witnesses] == ["discrepancy", "residual", *more]
     assert np.isfinite(detector.decision_function(waves(100))).all()
     assert Memory.fit(training(waves(100), memory=0)) is None

@@ -25,6 +25,8 @@ ROWS = 3
 """Rows that the next one is predicted from."""
 RIDGE = 1e-3
 """Added to the variances of these rows, as a share of them."""
+LEAST_ROWS = 1000
+"""Rows of train that tell how far a row may be from its prediction; with fewer, there is no such witness."""
 LEAST_VALUES = 20
 """Different values of a channel under which it is a switch or a counter of states, and left out."""
 MOST_VALUES = 400_000
@@ -61,9 +63,9 @@ class Surprise(ByChannel):
 
     @classmethod
     def fit(cls, training: Training) -> Self | None:
-        """Learn the regressions; None where no channel has more than a few values, or the score has no use for it."""
+        """Learn the regressions; None where train is short, values are few, or the score has no use for them."""
         series = [values for values in training.known if len(values) > ROWS]
-        if not training.surprise or not series:
+        if not training.surprise or sum(map(len, series)) < LEAST_ROWS:
             return None
         stride = max(sum(values.size for values in series) // MOST_VALUES, 1)
         runs = np.concatenate([sliding_window_view(values, ROWS + 1, axis=0)[::stride] for values in series])
