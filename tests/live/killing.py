@@ -48,6 +48,7 @@ class Watcher:
 
     def start(self) -> None:
         with self._log.open("a") as log:
+            self._before = log.tell()
             self._process = subprocess.Popen(self._arguments, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
     def kill(self) -> None:
@@ -66,6 +67,10 @@ class Watcher:
 
     def log(self) -> str:
         return self._log.read_text()
+
+    def wait_until_said(self, words: str) -> None:
+        """Wait until the process that runs now has said something."""
+        wait_for(lambda: words in self._log.read_bytes()[self._before :].decode(), 120, words)
 
     def told(self) -> int:
         """Return how many lines there are."""

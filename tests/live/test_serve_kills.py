@@ -48,6 +48,7 @@ def test_kills_lose_and_repeat_no_line_of_sources_and_sinks(watched_model, watch
         disturb(watcher, len(lines), [kill] * 4, random.Random(0))
         writing.join()
         watcher.wait_for(len(expected[0]), 60)
+        watcher.wait_until_said("listening on")  # from then on it ends in order when it is asked to
         watcher.stop()
     finally:
         writing.join()
