@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.conftest import WATCHED, waves
 from tests.live.servers import wait_for
 from tests.live.telling import read
 
 from patchad.detectors.base import Detector
+from patchad.live.sinks.file import FileSink
 from patchad.live.sinks.registry import make_sink
 from patchad.live.sources.registry import make_source
 from patchad.live.store import Store
@@ -120,3 +122,35 @@ def disturb(watcher: Watcher, rows: int, actions: Sequence[Callable[[], None]], 
         assert watcher.runs, watcher.log()
         time.sleep(rng.uniform(0.0, 0.3))
         action()
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+def make_deadly(monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> list[int]:
+    """Let one of the calls that store and write be the last; return how many are left, to be set.
+
+    It is not done, done, or half done when the process ends.
+    """
+    left = [0]
+
+    def deadly(owner: type, name: str, *, torn: bool = False) -> None:
+        original = getattr(owner, name)
+
+        def call(self, *values, **named):
+            left[0] -= 1
+            if left[0] == 0 and rng.random() < 0.5:
+                original(self, *values, **named)  # killed right after it
+            elif left[0] == 0 and torn:
+                original(self, [line[:-3] for line in values[0]])
+            if left[0] <= 0:
+                raise KilledError
+            return original(self, *values, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    deadly(Store, "commit")
+    deadly(Store, "confirm")
+    deadly(FileSink, "write", torn=True)
+    return left

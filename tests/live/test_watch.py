@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.conftest import waves
+from tests.live.killing import KilledError, make_deadly
 from tests.live.telling import assert_equals_batch, read
 
 from patchad.errors import InputError
@@ -98,10 +99,6 @@ def test_what_is_not_stored_is_flushed_when_stopped(watched_model, feed, tmp_pat
     assert_equals_batch((tmp_path / "out").read_text(), watched_batch)
 
 
-class KilledError(BaseException):
-    """Stands for a kill: nothing of the process runs after it."""
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_a_kill_at_any_moment_loses_and_repeats_nothing(
     watched_model, feed, tmp_path, watched_csv, watched_batch, monkeypatch, seed
@@ -112,26 +109,7 @@ def test_a_kill_at_any_moment_loses_and_repeats_nothing(
     bad.insert(50, "not,a,row\n")
     run(watched_model, feed("".join(bad)), whole)
     rng = random.Random(seed)
-    left = [0]
-
-    def deadly(owner, name: str, *, torn: bool = False) -> None:
-        original = getattr(owner, name)
-
-        def call(self, *values, **named):
-            left[0] -= 1
-            if left[0] == 0 and rng.random() < 0.5:
-                original(self, *values, **named)  # killed right after it
-            elif left[0] == 0 and torn:
-                original(self, [line[:-3] for line in values[0]])
-            if left[0] <= 0:
-                raise KilledError
-            return original(self, *values, **named)
-
-        monkeypatch.setattr(owner, name, call)
-
-    deadly(Store, "commit")
-    deadly(Store, "confirm")
-    deadly(FileSink, "write", torn=True)
+    left = make_deadly(monkeypatch, rng)
     source, out, state = feed("".join(bad)), tmp_path / "out", tmp_path / "state"
     kills = 0
     while True:

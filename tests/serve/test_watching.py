@@ -7,7 +7,7 @@ import random
 import threading
 
 import pytest
-from tests.live.killing import faulty_lines, undisturbed
+from tests.live.killing import KilledError, faulty_lines, make_deadly, undisturbed
 from tests.live.receiver import receiving
 from tests.live.servers import wait_for
 from tests.live.telling import assert_equals_batch, read
@@ -78,35 +78,13 @@ def test_what_is_not_stored_is_flushed_to_sinks(watched_model, watched_csv, watc
     assert_equals_batch((tmp_path / "out").read_text(), watched_batch)
 
 
-class KilledError(BaseException):
-    """Stands for a kill: nothing of the process runs after it."""
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_kill_at_any_moment_loses_and_repeats_nothing(watched_model, tmp_path, monkeypatch, seed):
     monkeypatch.setattr(file_source, "CHUNK", 1_000)
     lines = faulty_lines(400)
     whole = undisturbed(watched_model, lines, tmp_path)
-    rng, left = random.Random(seed), [0]
-
-    def deadly(owner, name: str, *, torn: bool = False) -> None:
-        original = getattr(owner, name)
-
-        def call(self, *values, **named):
-            left[0] -= 1
-            if left[0] == 0 and rng.random() < 0.5:
-                original(self, *values, **named)  # killed right after it
-            elif left[0] == 0 and torn:
-                original(self, [line[:-3] for line in values[0]])
-            if left[0] <= 0:
-                raise KilledError
-            return original(self, *values, **named)
-
-        monkeypatch.setattr(owner, name, call)
-
-    deadly(Store, "commit")
-    deadly(Store, "confirm")
-    deadly(FileSink, "write", torn=True)
+    rng = random.Random(seed)
+    left = make_deadly(monkeypatch, rng)
     kills, rows = 0, 0
     while rows < len(lines):
         left[0] = rng.randint(4, 30)
