@@ -21,8 +21,8 @@ test-live: .venv/ready  ## with real brokers and servers, up to five minutes
 	scripts/install-live
 	$(TESTS) -m "live and not slow" tests/live
 
-test-all: .venv/ready  ## and the checks that take minutes
-	$(TESTS)
+test-all: .venv/ready  ## and the checks that take minutes, properties with examples drawn anew
+	$(TESTS) --hypothesis-profile=search
 
 test-adapters: .venv/ready  ## other frameworks, each in an environment of its own; writes the counts into docs/adapters.md
 	$(PYTHON) scripts/test-adapters $(ENVIRONMENTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchad.live.sources.ordering import PACKETS, Received, Sequence
@@ -18,6 +18,7 @@ def numbered(one: Received) -> int | None:
     return int(one.payload) if one.payload else None
 
 
+@settings(max_examples=1000)
 @given(
     start=st.integers(1, PACKETS),
     stored=st.integers(0, 5),
@@ -46,6 +47,14 @@ def iter_taken(order: Sequence, most: int = 3) -> list[Received]:
     while part := order.take(most):
         taken += part
     return taken
+
+
+def test_what_is_missing_stays_missing_when_an_earlier_one_comes():
+    order = Sequence(1, 60.0, numbered)
+    for packet in (4, 2, 1, 3):
+        order.push(message(packet, again=True))
+    order.push(message(5))
+    assert [one.packet for one in iter_taken(order)] == [1, 2, 3, 4, 5]
 
 
 def test_numbers_that_begin_anew_are_put_in_order_of_time():

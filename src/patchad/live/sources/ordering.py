@@ -123,7 +123,7 @@ class Sequence:
         elif ahead and not before:
             self._hold(by_number=True)
             known = {packet for _, packet in self._held}
-            self._missing = {(self._next + step - 1) % PACKETS + 1 for step in range(ahead)} - known
+            self._missing |= {(self._next + step - 1) % PACKETS + 1 for step in range(ahead)} - known
 
     def _hold(self, *, by_number: bool) -> None:
         if self._until is None:
@@ -132,7 +132,7 @@ class Sequence:
 
     def _release(self) -> None:
         """Put the messages that were held back into order: of their numbers, or else of their times."""
-        held, self._held, self._until = list(self._held.values()), {}, None
+        held, self._held, self._missing, self._until = list(self._held.values()), {}, set(), None
         if self._by_number:
             held.sort(key=lambda one: (one.packet - self._next) % PACKETS)
             for one in held:
