@@ -108,10 +108,11 @@ def test_ctrl_c_after_the_outputs_are_written_says_so(strange, tmp_path, monkeyp
     assert capsys.readouterr().err.splitlines()[-1] == "error: stopped; nothing was written"
 
 
-def test_too_little_ram_is_one_line(monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")])
+def test_too_little_memory_is_one_line(monkeypatch, capsys, tmp_path, error):
     def explode(*_):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr("patchad.detectors.describing.load", explode)
     assert run(["inspect", str(tmp_path / "m")]) == 2
-    assert "not enough RAM" in capsys.readouterr().err
+    assert "not enough memory" in capsys.readouterr().err

@@ -129,6 +129,7 @@ HOSTILE = {
     "other names in every row": ("x.jsonl", "".join(f'{{"k{i}":1}}\n' for i in range(11_000)), "other names"),
     "empty JSON": ("x.ndjson", "\n\n", "the file is empty"),
     "only a header": ("x.csv", "time,a\n", "there is no row of values"),
+    "a hundred thousand separators": ("x.csv", "," * 100_000, "there is no row of values"),
     "unknown kind": ("x.pdf", "1", "unknown kind"),
 }
 

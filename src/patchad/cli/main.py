@@ -286,8 +286,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         what = "" if error.filename is None else f" {str(error.filename)!r}"
         return fail(f"cannot write{what}: {error.strerror or error}; choose another path", 2)
-    except MemoryError:
-        return fail("there is not enough RAM for this; give less data at once, or a smaller model", 2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "memory" not in str(error):  # torch has no error of its own for it
+            raise
+        return fail("there is not enough memory for this; give less data at once, or a smaller model", 2)
     except StoppedError as stopped:
         return fail(str(stopped), STOPPED)
     except (KeyboardInterrupt, typer.Abort):

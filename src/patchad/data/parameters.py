@@ -9,9 +9,13 @@ import numbers
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from patchad.errors import InputError, listed
+
+LARGEST = 2**31 - 1
+"""The largest whole number that a parameter may be: it counts rows, steps, channels or layers."""
 
 
 def parse_assignments(assignments: Sequence[str], constructor: type) -> dict[str, Any]:
@@ -61,13 +65,16 @@ def check_name(name: str, known: Mapping[str, Any]) -> None:
 
 
 def check_types(parameters: Mapping[str, Any], constructor: type) -> None:
-    """Refuse values of another type than the constructor's annotations say."""
+    """Refuse values of another type than the constructor's annotations say, and whole numbers that count nothing."""
     hints = parameter_types(constructor)
     for name, value in parameters.items():
+        if isinstance(value, numbers.Integral) and abs(value) > LARGEST:
+            raise InputError(f"{name} is out of range; whole numbers up to {LARGEST:,} are taken")
         if not fits(value, hints[name]):
             raise InputError(f"{name}={value!r} does not fit; {_described(hints[name])} is needed")
 
 
+@cache
 def parameter_types(constructor: type) -> dict[str, Any]:
     """Return the annotated type of each parameter of a constructor."""
     # A dataclass has its types on itself, each resolved where its class is defined.

@@ -296,6 +296,8 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
                 f"calibration={self.calibration} is out of range; it is a share of train from 0 to under 1"
             )
         check_contamination(self.contamination)
+        if not isinstance(self.random_state, np.random.RandomState | None) and self.random_state < 0:
+            raise InputError(f"random_state={self.random_state} is negative; a seed is 0 or more")
 
     def _learn_channels(self, table: Table) -> None:
         check_width(table)

@@ -57,8 +57,8 @@ class Promise(Threshold):
 
     def __post_init__(self) -> None:
         require(
-            self.false_alarms > 0 and np.isfinite(self.false_alarms),
-            f"false_alarms={self.false_alarms:g} is out of range; it is a number of events per 10,000 rows, over 0",
+            0 < self.false_alarms <= 10_000,
+            f"false_alarms={self.false_alarms} is out of range; it is a number of events per 10,000 rows, over 0",
         )
 
     def fit(self, calibration: FloatArray) -> Self:

@@ -28,7 +28,10 @@ def read_delimited(path: Path, texts: Collection[str] = ()) -> Any:
     layout = layout_of(content)
     if layout.skipped:
         logger.warning("%s: lines above the table that were left out: %d", path, layout.skipped)
-    frame = _parsed(_without_comments(content[layout.start :]), layout, texts)
+    table = _without_comments(content[layout.start :])
+    if layout.header and not re.search(rb"[\r\n][^\r\n]", table):
+        raise InputError("there is no row of values under the header; at least one row of numbers is needed")
+    frame = _parsed(table, layout, texts)
     frame = frame.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
     return as_numbers(_without_row_numbers(_without_empty(frame), path), texts)
 
@@ -71,12 +74,11 @@ def _marked(cell: str) -> str:
 
 def _without_empty(frame: Any) -> Any:
     """Leave out columns with neither name nor value, which separators at the end of lines make."""
-    empty = [
-        i
-        for i, name in enumerate(frame.columns)
-        if (not isinstance(name, str) or name.startswith("Unnamed")) and frame.iloc[:, i].isna().all()
-    ]
-    return frame if not empty or not len(frame) else frame.drop(columns=frame.columns[empty])
+    unnamed = [i for i, name in enumerate(frame.columns) if not isinstance(name, str) or name.startswith("Unnamed")]
+    if not unnamed or not len(frame):
+        return frame
+    empty = frame.iloc[:, unnamed].isna().all()
+    return frame.drop(columns=empty.index[empty])
 
 
 def _without_row_numbers(frame: Any, path: Path) -> Any:

@@ -38,7 +38,7 @@ def as_numbers(frame: Any, texts: Collection[str] = ()) -> Any:
     [[1234.5, 1234.0, 'ON'], [7.0, 5.0, 'OFF']]
     """
     changed = {}
-    for i, dtype in enumerate(frame.dtypes):
+    for i, dtype in enumerate(frame.dtypes if len(frame) else ()):
         if getattr(dtype, "kind", "O") == "O" and frame.columns[i] not in texts:
             numbers = _numbers(frame.iloc[:, i])
             if numbers is not None:
