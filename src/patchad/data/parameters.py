@@ -68,7 +68,7 @@ def check_types(parameters: Mapping[str, Any], constructor: type) -> None:
     """Refuse values of another type than the constructor's annotations say, and whole numbers that count nothing."""
     hints = parameter_types(constructor)
     for name, value in parameters.items():
-        if isinstance(value, numbers.Integral) and abs(value) > LARGEST:
+        if isinstance(value, numbers.Integral) and abs(int(value)) > LARGEST:
             raise InputError(f"{name} is out of range; whole numbers up to {LARGEST:,} are taken")
         if not fits(value, hints[name]):
             raise InputError(f"{name}={value!r} does not fit; {_described(hints[name])} is needed")
