@@ -335,6 +335,14 @@ def test_a_regime_closes_on_return_to_normal():
     assert [(one.kind, one.rows) for one in found] == [("regime", (500, 2000)), ("anomaly", (2100, 2110))]
 
 
+def test_a_regime_has_edges_where_the_data_changes():
+    smeared, local = step(start=400, stop=1600), step(start=500, stop=1500)
+    (found,) = find(smeared, local=local, merge_gap=20, window=100)
+    assert (found.kind, found.rows) == ("regime", (500, 1500))
+    (found,) = find(step(start=400, stop=400 + REGIME_ROWS), local=step(start=500, stop=300 + REGIME_ROWS), window=100)
+    assert (found.kind, found.rows) == ("anomaly", (500, 300 + REGIME_ROWS)), "how long it smears does not count"
+
+
 def test_what_is_not_steady_for_long_enough_is_no_regime():
     (found,) = find(step(stop=500 + REGIME_ROWS - 1), merge_gap=100)
     assert (found.kind, found.rows) == ("anomaly", (500, 500 + REGIME_ROWS - 1))
@@ -358,6 +366,8 @@ def test_an_event_inside_a_regime_is_found():
     regime, inside = find(scores, merge_gap=20)
     assert (regime.kind, regime.rows) == ("regime", (500, 3000))
     assert (inside.kind, inside.rows) == ("anomaly", (2000, 2030))
+    scores[2000:2030] -= 3.5
+    assert len(find(scores, merge_gap=20)) == 1, "hardly higher than the regime itself"
 
 
 def test_an_event_inside_a_regime_is_judged_by_what_is_new():

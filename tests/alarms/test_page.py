@@ -21,6 +21,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"One plus the cube of {promise.SHORT_ROWS} over the held-out rows, at most {promise.MAX_FACTOR:g}",
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),
         f"has lasted {events.REGIME_ROWS} rows",
+        f"exceeds the highest of its newest {events.REGIME_ROWS} rows",
         f"checked every {events.CHECK_EVERY} rows",
         f"over {repeats.REPEAT_PEAK} times the median peak",
         f"at most {repeats.REPEAT_ROWS:,} rows after the end",

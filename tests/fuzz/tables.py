@@ -137,7 +137,7 @@ def _numbers_as_times(rng: random.Random, grid: list[list[str]]) -> str:
 
 
 def _ragged(rng: random.Random, grid: list[list[str]]) -> str:
-    row = rng.choice(grid)
+    row = rng.choice(grid) if grid else []
     row[rng.randrange(len(row) + 1) :] = rng.choice([[], ["1"] * 50, [""] * 3])
     return "ragged"
 

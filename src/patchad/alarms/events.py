@@ -29,8 +29,8 @@ Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 
 CLOSING = 0.5
 """Height of the closing level between the median held-out score and the level."""
-REGIME_ROWS = 600
-"""Rows for which the score of an open event has to be steady before it is called a regime."""
+REGIME_ROWS = 420
+"""Rows that an event has to have lasted, and its score to have been steady, before it is called a regime."""
 STEADY_SPREAD = 2.5
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 50
@@ -113,7 +113,7 @@ class Finding:
     def rows(self) -> tuple[int, int]:
         """Half-open rows of the event so far."""
         first, last = self.edges.rows or (self.opened, self.over_last)
-        if self.kind == "regime":
+        if self.kind == "regime" and not self.closed:
             last = self.until
         return first, max(last, first) + 1
 
@@ -262,7 +262,11 @@ class EventStage:
     def _watch_regime(self, regime: Finding, chunk: _Chunk, row: int, now: int) -> None:
         """Close the regime on return to normal; until then follow what is steady in it."""
         if chunk.lasting[row]:
-            regime.last, regime.until = now, int(chunk.numbers[row])
+            number = int(chunk.numbers[row])
+            regime.last, regime.until = now, number
+            if chunk.unusual[row]:
+                regime.edges.add(number, float(chunk.unusual[row]))
+            self._catch_up(regime, number)
             self._let_ripen(regime)
         elif now - regime.last > self._shape.merge_gap:
             self._close(regime)
@@ -299,12 +303,12 @@ class EventStage:
             self._open = None
         elif found.confirmed:
             pass  # nobody gets used to what was confirmed
-        elif self._regime is None and found.last == now and _is_due(now - found.first) and chunk.is_steady(row):
+        elif self._regime is None and found.last == now and _is_due(found, number, now) and chunk.is_steady(row):
             found.kind, found.recognised = "regime", number
             self._let_ripen(found)
             self._regime, self._open, self._offset = found, None, chunk.height(row)
             self._end_run()
-        elif self._regime is not None and _is_due(now - found.first):  # the regime has changed once more
+        elif self._regime is not None and _is_due(found, number, now):  # the regime has changed once more
             self._close(found)
             self._open, self._offset = None, chunk.height(row)
             self._end_run()
@@ -318,6 +322,10 @@ class EventStage:
             found.edges.add(number, unusual)
         elif over and found.edges.settled and not found.edges.rises[0][1]:  # no row was unusual
             found.edges.last = number
+        self._catch_up(found, number)
+
+    def _catch_up(self, found: Finding, number: int) -> None:
+        """Take the rows into an event that no unusual one followed within a reach."""
         edges = found.edges.rows
         if edges is not None and number - edges[1] > self._shape.reach:
             found.edges.last = number
@@ -353,8 +361,9 @@ class EventStage:
         self._let_ripen(found)
 
 
-def _is_due(age: int) -> bool:
-    return age >= REGIME_ROWS and age % CHECK_EVERY == 0
+def _is_due(found: Finding, number: int, now: int) -> bool:
+    """Return whether an event has lasted long enough to be a regime, at a row where that is checked."""
+    return (now - found.first) % CHECK_EVERY == 0 and number - found.rows[0] >= REGIME_ROWS
 
 
 class _Chunk:
@@ -407,9 +416,8 @@ class _Chunk:
         return bool(high - low <= STEADY_SPREAD * (middle - self._base))
 
     def height(self, row: int) -> float:
-        """Return by how much the newest scores, all but the highest, are over normal."""
-        newest = self._last(row)[-REGIME_ROWS // 2 :, 1]
-        return max(float(np.nanquantile(newest, 0.99)) - self._base, 0.0)
+        """Return by how much the highest of the newest scores is over normal."""
+        return max(float(np.nanmax(self._last(row)[:, 1])) - self._base, 0.0)
 
     def _last(self, row: int) -> FloatArray:
         stop = self._before + row + 1

@@ -85,7 +85,9 @@ class OCSVM(RowModel):
     nu: float = 0.1
 
     def _new_model(self, rows: int) -> OneClassSVM:  # noqa: ARG002 - the same for any number
-        return OneClassSVM(nu=self.nu)
+        model = OneClassSVM(nu=self.nu)
+        model.random_state = 0  # it draws a number that it does not use, from the global generator if there is no other
+        return model
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

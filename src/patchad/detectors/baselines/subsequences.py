@@ -143,7 +143,9 @@ class SubOCSVM(FlatModel):
     nu: float = 0.1
 
     def _new_model(self, windows: int, values: int, seed: int) -> OneClassSVM:  # noqa: ARG002 - the same for any size
-        return OneClassSVM(nu=self.nu)
+        model = OneClassSVM(nu=self.nu)
+        model.random_state = 0  # it draws a number that it does not use, from the global generator if there is no other
+        return model
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
