@@ -60,6 +60,9 @@ def listed(seed: int, length: int, bounds, *, window: int, delay: int = 0, knows
     )
     knowledge, quiet = quieted(rng, length) if knows else (None, None)
     shares = rng.random((length, 2)) if knows else None
+    drawn = np.random.default_rng(seed + 1)  # rows that are unusual by themselves: fewer than those over the level
+    local = scores * drawn.choice([0.1, 1.0, 4.0], length) if drawn.random() < 0.5 else scores
+    before = scores + drawn.choice([0.0, 2.0], length).cumsum() % 3 if drawn.random() < 0.5 else scores
     stage = AlarmStage(RULES, shape, ("a", "b"), knowledge=knowledge)
     times = np.arange(length).astype("datetime64[m]")
     alarms, scored, most = [], 0, 0
@@ -67,7 +70,7 @@ def listed(seed: int, length: int, bounds, *, window: int, delay: int = 0, knows
     def score(stop: int) -> None:
         nonlocal scored
         for a, b in pairwise([scored, *(end for end in ends if scored < end < stop), stop]):
-            scored_rows = Scored(scores[a:b], None if shares is None else shares[a:b])
+            scored_rows = Scored(scores[a:b], None if shares is None else shares[a:b], local[a:b], before[a:b])
             alarms.append(stage.push(scored_rows, np.full(b - a, LEVEL), muted[a:b]))
             if b in ends:
                 alarms.append(stage.end_segment())
@@ -111,14 +114,14 @@ def test_one_row_at_a_time(seed, knows):
 def test_alarms_are_the_rows_inside_events():
     for seed in range(60):
         alarms, events, _ = listed(seed, 900, [], window=1, knows=seed >= 30)
-        inside = np.zeros(900, dtype=bool)
+        inside, lasting = np.zeros(900, dtype=bool), np.zeros(900, dtype=bool)
         for event in events:
             assert event.start <= event.peak < event.stop
             assert (event.start_time, event.stop_time) == (np.datetime64(event.start, "m"), event.stop_time)
             assert event.stop_time == np.datetime64(event.stop - 1, "m")
-            if event.kind != "regime":
-                inside[event.start : event.stop] = True
-        np.testing.assert_array_equal(alarms, inside)
+            (lasting if event.kind == "regime" else inside)[event.start : event.stop] = True
+            assert alarms[event.start : event.start + 1].all(), "a regime too, until it is recognised"
+        np.testing.assert_array_equal(alarms[~lasting], inside[~lasting])
 
 
 def make(**shape) -> AlarmStage:

@@ -106,6 +106,8 @@ class Finding:
     """Where it, or its newest repeat, ended."""
     start_time: np.generic | None = None
     stop_time: np.generic | None = None
+    edge_time: np.generic | None = None
+    """Of the last unusual row, where a regime that closes stops."""
     suspected_id: str | None = None
     """Of what was suspected before scores were final."""
 

@@ -230,8 +230,7 @@ class AlarmStage:
 
     def _unfinished(self) -> list[Event]:
         told = [self._teller.event(found, "open") for found in self._going]
-        suspected = [*(found for found, _ in self._waiting), self._events.running]
-        told += [self._teller.event(found, "suspected") for found in suspected if found is not None]
+        told += [self._teller.event(found, "suspected") for found in self._undecided_findings()]
         told += [self._teller.sensor_event(one, "open") for one in self._broken if one.listed]
         early = self._suspicions.now
         return told if early is None else [*told, self._teller.suspicion(early, "suspected")]
@@ -293,10 +292,17 @@ class AlarmStage:
             self._alarms, self._inside = self._alarms[kept], self._inside[kept]
             self._times = None if self._times is None else self._times[kept]
             self._first = until
-            self._ended = [one for one in self._ended if one[1] + self._shape.merge_gap > until]
+            # an event may begin after the rows that a dead sensor explains, and yet be explained by them
+            needed = min([until, *(found.active[0] for found in self._undecided_findings() if found.active)])
+            self._ended = [one for one in self._ended if one[1] + self._shape.merge_gap > needed]
             self._dropped = [one for one in self._dropped if not one.closed or one.until >= until]
             self._judge.forget(until)
         return alarms
+
+    def _undecided_findings(self) -> list[Finding]:
+        """Return the events by score of which it is not known whether they are listed."""
+        running = self._events.running
+        return [*(found for found, _ in self._waiting), *([] if running is None else [running])]
 
     def _undecided_events(self) -> list[int]:
         """Return the first rows that events by score leave open."""
@@ -325,8 +331,7 @@ class AlarmStage:
                 self._going += [found] if first is None else []
                 self._recount(first)
         del self._waiting[:place]
-        running = self._events.running
-        for one in [*self._going, *(found for found, _ in self._waiting), *([] if running is None else [running])]:
+        for one in [*self._going, *self._undecided_findings()]:
             self._set_times(one)
         for found in self._going:
             start, stop = found.rows
@@ -433,5 +438,9 @@ class AlarmStage:
         )
         if start >= self._first:
             found.start_time = self._times[start - self._first]
+        if isinstance(found, Finding) and found.edges.last >= self._first:
+            found.edge_time = self._times[found.edges.last - self._first]
         if last >= self._first:
             found.stop_time = self._times[last - self._first]
+        elif isinstance(found, Finding) and last == found.edges.last:
+            found.stop_time = found.edge_time
