@@ -88,6 +88,13 @@ def test_seeded_and_global_generators_left_alone(name):
     assert global_generators() == before
 
 
+@pytest.mark.parametrize("name", ["patchad", "sub_knn", "moving_zscore"])
+@pytest.mark.parametrize("calibration", [0.0, 1e-9, 0.002, 0.02, 0.95])
+def test_any_share_of_train_may_be_held_out(name, calibration):
+    detector = tiny(name).set_params(calibration=calibration).fit(waves(ROWS))
+    assert np.isfinite(detector.threshold_.level)
+
+
 def global_generators() -> tuple:
     """Tell the state of every generator that is not ours."""
     key, place = np.random.get_state()[1:3]  # noqa: NPY002 - it is the global one that must stay as it is

@@ -30,11 +30,15 @@ def nested(depth: int) -> Any:
     return found
 
 
+DEEP = 20
+"""Levels of a header that are changed; a change may have put hundreds there."""
+
+
 def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the path of every value in a header."""
     found = [path] if path else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
+    for key, item in items if len(path) < DEEP else ():
         found.extend(paths_in(item, (*path, key)))
     return found
 

@@ -16,7 +16,7 @@ HELD_OUT_BLOCKS = 5
 def held_out_blocks(length: int, share: float, window: int) -> list[slice]:
     """Choose the rows of a series to hold out: the last share of each of several equal parts.
 
-    A block has at least three windows, so a short series has one, at its end.
+    A block has at least three windows, so a short series has one, at its end; none where the share is not a row.
 
     Examples
     --------
@@ -26,8 +26,9 @@ def held_out_blocks(length: int, share: float, window: int) -> list[slice]:
     [slice(80, 100, None)]
     """
     count = int(np.clip(share * length // (3 * window), 1, HELD_OUT_BLOCKS))
+    rows = round(length / count * share)
     ends = [round(length * (number + 1) / count) for number in range(count)]
-    return [slice(end - round(length / count * share), end) for end in ends if share > 0]
+    return [slice(end - rows, end) for end in ends if rows > 0]
 
 
 def known_parts(train: Sequence[Series], held_out: Sequence[Sequence[slice]]) -> list[FloatArray]:

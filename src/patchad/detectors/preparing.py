@@ -58,5 +58,5 @@ def prepare_train(detector: Detector, X: Any) -> Train:
     detector.fit_notes_ = (*left_out, *notes, *joined, *more, *cleaned.notes)
     share = detector._plan([len(segment) for segment in segments])
     blocks = [held_out_blocks(len(segment), share, detector._window()) for segment in segments]
-    judged = blocks if share > 0 else [[slice(0, len(segment))] for segment in segments]
+    judged = blocks if any(blocks) else [[slice(0, len(segment))] for segment in segments]
     return Train(segments, blocks, judged, cleaned.values)
