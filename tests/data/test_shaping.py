@@ -233,6 +233,8 @@ def test_intervals_that_are_none(text):
 def test_names_that_are_none():
     with pytest.raises(InputError, match="--columns has an empty name"):
         parse_names(["a,,b"], "--columns")
+    with pytest.raises(InputError, match="--columns cannot be read"):
+        parse_names(["a\nb"], "--columns")
     with pytest.raises(InputError, match="--long needs three different columns"):
         parse_long("a,b")
     assert parse_names([], "--columns") == ()

@@ -113,7 +113,10 @@ def parse_names(texts: Sequence[str], option: str) -> tuple[str, ...]:
     >>> parse_names(["flow,heat", '"a,b"'], "--columns")
     ('flow', 'heat', 'a,b')
     """
-    names = [name.strip() for row in csv.reader(texts, skipinitialspace=True) for name in row]
+    try:
+        names = [name.strip() for row in csv.reader(texts, skipinitialspace=True) for name in row]
+    except csv.Error as error:  # a line break outside of quotes, or a name of over 100,000 characters
+        raise InputError(f"{option} cannot be read ({error}); write names separated by commas") from None
     if texts and not all(names):
         raise InputError(f"{option} has an empty name; write names separated by commas, as in {option} flow,heat")
     return tuple(dict.fromkeys(names))
