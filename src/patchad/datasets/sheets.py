@@ -108,7 +108,10 @@ def _csv_frames(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         lines = [line for _, line in zip(range(_HEADER_ROWS), file, strict=False)]
     separator = ";" if sum(line.count(";") for line in lines) > sum(line.count(",") for line in lines) else ","
-    header = _header_row([next(csv.reader([line], delimiter=separator), []) for line in lines], path)
+    try:
+        header = _header_row([next(csv.reader([line], delimiter=separator), []) for line in lines], path)
+    except csv.Error as error:
+        raise InputError(f"{path} cannot be read: {error}; copy or download it again") from error
     return read_csv(  # type: ignore[no-any-return]
         path,
         sep=separator,

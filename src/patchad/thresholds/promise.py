@@ -25,10 +25,12 @@ PRIOR_SCALE = 0.68
 generated series of five kinds it lies between 0.58 and 0.84."""
 PRIOR_CLUSTERS = 10
 """Clusters that the prior counts for."""
+PRIOR_SHAPE = 0.15
+"""Shape of the tail where clusters do not tell: rare events are somewhat higher than an exponential tail has them."""
 SHAPE_CLUSTERS = 30
-"""Clusters from which on the shape of the tail is fitted; below, it is exponential."""
+"""Clusters that this counts for."""
 MAX_SHAPE = 0.25
-"""Heaviest tail: heavier ones put the level out of reach."""
+"""Heaviest tail, and lightest: heavier ones put the level out of reach."""
 SHORT_ROWS = 500
 """Held-out rows that show hardly anything of how normal operation varies: there the level is twice as high over the
 median, and more below."""
@@ -91,11 +93,11 @@ class Promise(Threshold):
 
     @staticmethod
     def _shape(excess: FloatArray) -> float:
-        """Fit the shape of the tail, drawn towards the exponential distribution."""
-        if len(excess) < SHAPE_CLUSTERS:
-            return 0.0
-        weight = len(excess) / (len(excess) + SHAPE_CLUSTERS)
-        return weight * float(np.clip(fit_pareto(excess)[0], 0.0, MAX_SHAPE))
+        """Fit the shape of the tail, drawn towards what is usual; a lighter one than exponential is taken for that."""
+        if len(excess) < MIN_CLUSTERS:
+            return PRIOR_SHAPE
+        fitted = float(np.clip(fit_pareto(excess)[0], -MAX_SHAPE, MAX_SHAPE))
+        return max((len(excess) * fitted + SHAPE_CLUSTERS * PRIOR_SHAPE) / (len(excess) + SHAPE_CLUSTERS), 0.0)
 
     @property
     def basis(self) -> Literal["measured", "extrapolated"]:
