@@ -16,8 +16,8 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
     "told",
     [
         f"({promise.PRIOR_SCALE} times the distance",
-        f"Its shape, at most {promise.MAX_SHAPE} and never lighter than exponential, is drawn towards "
-        f"{promise.PRIOR_SHAPE}, which counts as much as {promise.SHAPE_CLUSTERS} clusters;",
+        f"Its shape, at most {promise.MAX_SHAPE} and never lighter than exponential, is drawn towards",
+        f"drawn towards {promise.PRIOR_SHAPE}, which counts as much as {promise.SHAPE_CLUSTERS} clusters;",
         f"resampled {promise.RESAMPLES} times",
         f"One plus the cube of {promise.SHORT_ROWS} over the held-out rows, at most {promise.MAX_FACTOR:g}",
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),

@@ -192,3 +192,16 @@ def test_labels_must_be_numbers():
     table = to_table(pd.DataFrame({"a": [1.0, 2.0], "state": ["normal", "attack"]}))
     with pytest.raises(InputError, match="column 'state' holds text, as 'normal'"):
         table.without("state")
+
+
+@pytest.mark.parametrize(("dtype", "words", "bits"), [("f4", "u4", 0x7F800001), ("f8", "u8", 0x7FF0000000000001)])
+def test_a_signalling_nan_is_a_missing_value_like_any_other(dtype, words, bits):
+    X = np.ones((50, 2), dtype=dtype)
+    X[4, 0] = np.nan
+    plain = to_table(X).values
+    assert plain is X or np.shares_memory(plain, X), "no copy without need"
+    X.view(words)[3, 1] = bits
+    with np.errstate(all="raise"):
+        values = to_table(X).values.astype(np.float64)
+        assert np.isnan(np.diff(values, axis=0)).sum() == 4
+    assert np.isnan(values).sum() == 2

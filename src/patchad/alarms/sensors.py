@@ -297,7 +297,7 @@ def _is_near(one: SensorFinding, other: SensorFinding) -> bool:
 
 def _changes(column: FloatArray) -> BoolArray:
     """Mark the rows whose value differs from the one before; the first row counts as a change."""
-    return np.asarray(np.concatenate([[True], np.diff(column) != 0]))
+    return np.asarray(np.concatenate([[True], column[1:] != column[:-1]]))
 
 
 def _measured(parts: Sequence[FloatArray]) -> Sequence[FloatArray]:

@@ -235,7 +235,16 @@ def _from_array(X: Any) -> FloatArray:
             return values.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"X has dtype object and holds something that is not a number ({error})") from error
-    return values if values.dtype in (np.float32, np.float64) else values.astype(_float_type([values.dtype]))
+    known = values.dtype in (np.float32, np.float64)
+    return _without_signals(values) if known else values.astype(_float_type([values.dtype]))
+
+
+def _without_signals(values: FloatArray) -> FloatArray:
+    """Return values without signalling NaN, which warn wherever they are used; damaged bytes may be some."""
+    missing = np.isnan(values)
+    words, quiet = (np.uint32, 1 << 22) if values.dtype == np.float32 else (np.uint64, 1 << 51)
+    signalling = values[missing].view(words) & words(quiet) == 0
+    return np.where(missing, np.nan, values) if signalling.any() else values
 
 
 def _float_type(dtypes: Sequence[np.dtype[Any]]) -> type[np.floating]:
