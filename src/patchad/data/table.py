@@ -242,8 +242,8 @@ def _from_array(X: Any) -> FloatArray:
 def _without_signals(values: FloatArray) -> FloatArray:
     """Return values without signalling NaN, which warn wherever they are used; damaged bytes may be some."""
     missing = np.isnan(values)
-    words, quiet = (np.uint32, 1 << 22) if values.dtype == np.float32 else (np.uint64, 1 << 51)
-    signalling = values[missing].view(words) & words(quiet) == 0
+    words, quiet = ("u4", 22) if values.dtype == np.float32 else ("u8", 51)
+    signalling = values[missing].view(words) >> quiet & 1 == 0
     return np.where(missing, np.nan, values) if signalling.any() else values
 
 
