@@ -205,3 +205,7 @@ def test_a_signalling_nan_is_a_missing_value_like_any_other(dtype, words, bits):
         values = to_table(X).values.astype(np.float64)
         assert np.isnan(np.diff(values, axis=0)).sum() == 4
     assert np.isnan(values).sum() == 2
+    half = np.ones((50, 2), dtype=np.float16)
+    half.view("u2")[3, 1] = 0x7C01
+    with np.errstate(all="raise"):
+        assert np.isnan(to_table(half).values.astype(np.float64)).sum() == 1

@@ -236,7 +236,7 @@ def _from_array(X: Any) -> FloatArray:
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"X has dtype object and holds something that is not a number ({error})") from error
     known = values.dtype in (np.float32, np.float64)
-    return _without_signals(values) if known else values.astype(_float_type([values.dtype]))
+    return _without_signals(values if known else values.astype(_float_type([values.dtype])))
 
 
 def _without_signals(values: FloatArray) -> FloatArray:
