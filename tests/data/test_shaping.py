@@ -101,6 +101,7 @@ def test_grids_of_numbers_durations_and_fine_steps(times, every, expected):
         (FRAME, Reading(columns=("z",)), "no column 'z'; the columns are 'when', 'a', 'b', 'label'"),
         (FRAME, Reading(exclude=("z",)), "no column 'z'"),
         (FRAME, Reading(long=("when", "z", "a")), "no column 'z' for --long"),
+        (FRAME.rename(columns={"b": "a"}), Reading(long=("when", "a", "label")), "several columns are named 'a'"),
         (np.zeros((3, 2)), Reading(columns=("2",)), "no column '2'; the columns are '0', '1'"),
         (np.zeros((3, 2, 2)), Reading(columns=("2",)), "no column '2'"),
     ],

@@ -188,6 +188,7 @@ def test_a_state_belongs_to_its_model(watched_model, fitted, feed, tmp_path, wat
         "UPDATE streams SET waiting = '[1]'",
         "UPDATE streams SET waiting = '[]'",
         "UPDATE streams SET extra = '[]'",
+        "UPDATE streams SET newest = '[]'",
         "UPDATE sources SET position = '{}'",
         f"UPDATE sources SET position = '{'[' * 3000}'",
         "UPDATE sinks SET mark = ''",

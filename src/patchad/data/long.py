@@ -47,6 +47,9 @@ def from_long(frame: Any, reading: Reading, only: Collection[str] = ()) -> Table
     absent = [column for column in reading.long if column not in names]
     if absent:
         raise InputError(f"there is no column {listed(absent)} for --long; the columns are {listed(names, 12)}")
+    several = [column for column in reading.long if names.count(column) > 1]
+    if several:
+        raise InputError(f"several columns are named {several[0]!r}, of which --long needs one; rename the others")
     frame = frame.set_axis(names, axis="columns").reset_index(drop=True)
     timed = _times(frame, time, reading)
     index = times_of(timed, "--long")

@@ -406,5 +406,12 @@ def _moments(rows: Sequence[Row]) -> list[Any]:
     return [np.datetime64("NaT") if row.moment is None else row.moment for row in rows]
 
 
-def _moment_of(stored: str | float | None) -> Any:
-    return np.datetime64(stored, "ns") if isinstance(stored, str) else stored
+def _moment_of(stored: object) -> Any:
+    """Return a stored time as streams compare it."""
+    try:
+        moment = np.datetime64(stored, "ns") if isinstance(stored, str) else stored
+    except ValueError:
+        moment = ()
+    if not isinstance(moment, np.datetime64 | int | float | None):
+        raise InputError(f"the state is damaged: {stored!r} is no time; use a copy of the state, or name another file")
+    return moment
