@@ -82,7 +82,7 @@ def watched_file(watched_model, tmp_path_factory):
 def watched() -> pd.DataFrame:
     """300 rows with a fault that is told of while it lasts."""
     rows = waves(300, seed=1)
-    rows[120:240, 1] += 6.0
+    rows[120:240, 1] += 15.0
     rows[60:63, 2] = np.nan
     found = pd.DataFrame(rows.round(4), columns=WATCHED)
     found.insert(0, "time", pd.date_range("2026-01-01", periods=300, freq="min").strftime("%Y-%m-%dT%H:%M:%S"))

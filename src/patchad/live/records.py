@@ -281,7 +281,7 @@ class Records:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # what is wrong may itself be told in damaged bytes
             where, reason = f"the state {str(self.path)!r}", reason_of(error)
             if getattr(error, "sqlite_errorcode", None) in _FULL or "disk is full" in reason:
                 raise StoreFullError(f"there is no room for {where} ({reason}); make room") from None
