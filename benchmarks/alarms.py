@@ -50,10 +50,11 @@ Record = dict[str, Any]
 # -- real series -------------------------------------------------------------------------------------------------------
 
 
-def real(name: str, seed: int, job: tuple[str, str, Any, Any, Any]) -> Record:
+def real(name: str, seed: int, job: tuple[str, str, Any, Any, Any], *, weights: str | None = None) -> Record:
     """Fit and detect on one entity; count found and false events."""
     family, entity, train, test, labels = job
-    detector = make(name, random_state=seed).fit(train[:TRAIN_ROWS])
+    given = {"weights": weights} if weights else {}
+    detector = make(name, random_state=seed, **given).fit(train[:TRAIN_ROWS])
     test, labels = test[:TEST_ROWS], labels[:TEST_ROWS]
     found = detector.detect(test)
     away = _away(labels, int(getattr(detector, "window_", GRACE)))
@@ -283,6 +284,7 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", default=[*DEVELOPED, *REPORTED])
     parser.add_argument("--every", type=int, default=1, help="take every so many series of UCR")
     parser.add_argument("--detectors", nargs="+", default=["patchad"])
+    parser.add_argument("--weights", help="of a pretrained net, on real series")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path)
@@ -293,7 +295,7 @@ def main() -> None:
         return
     processes = [(background, channels) for channels in CHANNELS for background in BACKGROUNDS]
     jobs: Any = entities(asked.data, asked.families, asked.every) if asked.part == "real" else processes
-    work = {"real": real, "grid": grid, "promise": promise}[asked.part]
+    work: Any = {"real": partial(real, weights=asked.weights), "grid": grid, "promise": promise}[asked.part]
     with ProcessPoolExecutor(asked.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         jobs = list(jobs)
         for name in asked.detectors:

@@ -19,7 +19,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"Its shape, at most {promise.MAX_SHAPE} and never lighter than exponential, is drawn towards",
         f"drawn towards {promise.PRIOR_SHAPE}, which counts as much as {promise.SHAPE_CLUSTERS} clusters;",
         f"resampled {promise.RESAMPLES} times",
-        f"One plus the cube of {promise.SHORT_ROWS} over the held-out rows, at most {promise.MAX_FACTOR:g}",
+        f"One plus the square of {promise.SHORT_ROWS} over the held-out rows, at most {promise.MAX_FACTOR:g}",
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),
         f"has lasted {events.REGIME_ROWS} rows",
         f"exceeds the highest of its newest {events.REGIME_ROWS} rows",
@@ -33,6 +33,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"among {likeness.NEIGHBOURS:,} windows of train",
         f"up to {feedback.MAX_PATTERNS:,} windows",
         f"at most {feedback.EDGE_ROWS} from them",
+        f"times one plus {sensors.RANGE_ROWS} over its values in train",
         f"over {sensors.MAX_FREEZE:.0%}".replace("%", " %"),
     ],
 )
@@ -44,4 +45,4 @@ def test_the_words_of_the_page_for_numbers_hold():
     """A tenth, ten, halfway, a quarter, two, two and a half, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
     assert (events.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 2.5)
-    assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN) == (2.0, 10, 0.5)
+    assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN, promise.SHORT_POWER) == (2.0, 10, 0.5, 2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patchad.alarms.sensors import LONGER, MIN_VALUES, MORE_ROWS, RANGE_MARGIN, SensorRules, SensorStage
+from patchad.alarms.sensors import LONGER, MIN_VALUES, MORE_ROWS, RANGE_MARGIN, RANGE_ROWS, SensorRules, SensorStage
 
 CHANNELS = 3
 
@@ -88,12 +88,19 @@ def test_several_series_are_learned_from_and_no_run_crosses_from_one_to_the_next
     assert rules.low[0] < min(one[:, 0].min(), other[:, 0].min())
 
 
+def test_the_fewer_rows_train_has_the_wider_is_what_is_possible():
+    short, long = (SensorRules.fit([np.linspace(0, 10, rows)[:, None]]) for rows in (RANGE_ROWS, 100 * RANGE_ROWS))
+    assert short.high[0] == 10 * (1 + 2 * RANGE_MARGIN)
+    assert short.low[0] < long.low[0] < 0 < 10 < long.high[0] < short.high[0]
+
+
 def test_values_far_outside_the_range_of_train_are_out_of_range():
-    train = np.linspace(0, 10, 1001)[:, None]
+    train = np.linspace(0, 10, 100_001)[:, None]
     rules = SensorRules.fit([train])
-    assert (rules.low[0], rules.high[0]) == (-10 * RANGE_MARGIN, 10 * (1 + RANGE_MARGIN))
-    values = train.copy()
-    values[300] = 10 * (1 + RANGE_MARGIN)
+    margin = RANGE_MARGIN * (1 + RANGE_ROWS / len(train))
+    np.testing.assert_allclose((rules.low[0], rules.high[0]), (-10 * margin, 10 * (1 + margin)))
+    values = train[:1001].copy()
+    values[300] = rules.high[0]
     assert find(values, rules) == [], "on the limit"
     values[300:305] = [[16], [17], [18], [17], [16]]
     values[700] = -20

@@ -110,7 +110,7 @@ def test_the_more_false_alarms_are_allowed_the_lower_the_level():
     scores = smooth_scores(5_000, 0)
     levels = [Promise(promised).fit(scores).level for promised in (0.01, 0.5, 1, 3, 10, 100, 10_000)]
     assert levels == sorted(levels, reverse=True)
-    assert levels[0] > scores.max() > levels[-2] >= levels[-1] == pytest.approx(np.quantile(scores, 0.9), rel=2e-3)
+    assert levels[0] > scores.max() > levels[-2] >= levels[-1] == pytest.approx(np.quantile(scores, 0.9), rel=2e-2)
 
 
 def test_the_fewer_rows_were_held_out_the_higher_is_the_level():

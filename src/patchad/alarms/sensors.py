@@ -27,7 +27,9 @@ MIN_VALUES = 10
 BLOCK_ROWS = 8192
 """Rows that are looked at together: RAM stays bounded."""
 RANGE_MARGIN = 0.5
-"""Distance outside the range of train, in ranges, from which on a value is impossible."""
+"""Distance outside the range of train, in ranges, from which on a value is impossible, where train is long."""
+RANGE_ROWS = 200
+"""Values of train for which that distance is twice as far: a few rows show little of what a channel can be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +65,8 @@ class SensorRules:
             still = rest + 1
             known = np.concatenate([part[~np.isnan(part)] for part in parts])
             low, high, _ = channel_range([known]) if len(known) else (0.0, 0.0, False)
-            margin = RANGE_MARGIN * (high - low) if high > low else never  # a channel that never moved has no range
+            # a channel that never moved has no range
+            margin = RANGE_MARGIN * (1 + RANGE_ROWS / len(known)) * (high - low) if high > low else never
             moves = still <= MAX_FREEZE * rows and len(np.unique(known)) >= MIN_VALUES
             freeze = LONGER * still + MORE_ROWS if moves else never
             limits.append((freeze, LONGER * silent + MORE_ROWS, max(low - margin, -never), min(high + margin, never)))
@@ -75,9 +78,10 @@ class SensorRules:
         return replace(self, low=low, high=high)
 
     def extended(self, freeze: FloatArray, silence: FloatArray, low: FloatArray, high: FloatArray) -> Self:
-        """Return limits that allow runs twice as long as these, and values as far outside this range as that of train.
+        """Return limits that allow runs twice as long as these, and values somewhat outside this range.
 
-        Each is `(channel,)`: 0, or an empty range, where nothing is added.
+        That is a quarter of the distance between the limits, which is half of the range of a long train. Each is
+        `(channel,)`: 0, or an empty range, where nothing is added.
 
         Examples
         --------

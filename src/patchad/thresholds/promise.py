@@ -34,7 +34,7 @@ MAX_SHAPE = 0.25
 SHORT_ROWS = 500
 """Held-out rows that show hardly anything of how normal operation varies: there the level is twice as high over the
 median, and more below."""
-SHORT_POWER = 3
+SHORT_POWER = 2
 MAX_FACTOR = 4.0
 RESAMPLES = 200
 CONFIDENCE = 0.9
