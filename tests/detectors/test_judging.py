@@ -126,6 +126,7 @@ def test_confirmed_rows_are_events_at_any_level_and_whatever_is_accepted(detecto
         detector.set_threshold(1e9)
         (event,) = events(detector, rows)
         assert (event.start, event.stop, event.kind) == (1200, 1210, "anomaly")
+        assert event.channels[0][0] == "channel_1"
         assert detector.detect(rows).alarms.sum() == 10
         assert not events(detector, waves(ROWS, seed=8))
         again = load(detector.save(tmp_path / "model.safetensors"))

@@ -37,6 +37,8 @@ CHECK_EVERY = 50
 """Rows between two checks whether an open event is steady."""
 MIN_PATIENCE = 120
 """Rows after its opening from which on an event is ripe, at least."""
+FAINT = np.float64(1e-200)
+"""Weight in the blame of a row that only people call strange: nothing beside rows over the level, all without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +297,7 @@ class EventStage:
             if chunk.scores[row] > found.peak_score:
                 found.peak, found.peak_score = number, float(chunk.scores[row])
             if found.attribution is not None and chunk.attribution is not None:
-                found.attribution += max(chunk.scores[row] - chunk.levels[row], 0.0) * chunk.attribution[row]
+                found.attribution += max(chunk.scores[row] - chunk.levels[row], FAINT) * chunk.attribution[row]
         # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
         if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
             self._go_on(found, number, now, float(chunk.unusual[row]), over=over)
