@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from tests.conftest import small, waves
 
 import patchad.detectors.preparing
-from patchad import InputError, PatchAD, UnsupportedError
+from patchad import InputError, PatchAD, UnsupportedError, load
 
 
 def test_a_planted_anomaly_is_found_and_its_channel_blamed(fitted):
@@ -346,6 +346,20 @@ def test_the_threshold_can_change_without_a_fit(train):
     with pytest.raises(InputError):
         detector.set_threshold("quantile:9")
     assert detector.threshold == "quantile:0.9", "a refused threshold changes nothing"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"threshold": "sigma:2"}, {"false_alarms": 50.0}, {"merge_gap": 0}, {"threshold": "spot", "risk": 1e-2}],
+    ids=str,
+)
+def test_what_is_set_after_the_fit_changes_the_level_as_for_a_loaded_detector(fitted, changed, tmp_path):
+    detector, test = copy.copy(fitted).set_params(**changed), waves(200, seed=9)
+    found, streamed = detector.detect(test), detector.stream().push_many(test)
+    assert found.levels[0] != fitted.threshold_.level
+    assert streamed[0].level == found.levels[0]
+    again = load(detector.save(tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(again.detect(test).levels, found.levels)
 
 
 @pytest.mark.parametrize("wrong", ["x", None, True, 0.0])

@@ -249,9 +249,18 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         """Change the threshold without another fit: it learns from the stored scores of train."""
         check_is_fitted(self, "train_scores_")
         fresh = self._make_threshold(threshold)
-        self.threshold_ = fresh.fit(self.train_scores_ if fresh.uses_all_train else self.held_out_scores_)
+        self._fitted_threshold = fresh.fit(self.train_scores_ if fresh.uses_all_train else self.held_out_scores_)
         self.threshold = threshold
+        self._fitted_for = self._threshold_settings()
         return self
+
+    @property
+    def threshold_(self) -> Threshold:
+        """The fitted threshold; fitted anew where a parameter that it depends on was set since, as by `set_params`."""
+        if self._fitted_for != self._threshold_settings():
+            check_changeable(self)
+            self.set_threshold(self.threshold)
+        return self._fitted_threshold
 
     def stream(self) -> StreamDetector:
         """Return a stream that judges rows as they come, as `detect` would judge them in the whole series."""
@@ -373,6 +382,10 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
     def _make_threshold(self, threshold: str | float | Threshold) -> Threshold:
         gap = self._shape_of_events().merge_gap
         return make_threshold(threshold, risk=self.risk, false_alarms=self.false_alarms, gap=gap)
+
+    def _threshold_settings(self) -> str:
+        gap = self._shape_of_events().merge_gap
+        return repr((self.threshold, self.risk, self.false_alarms, gap))
 
     def _shape_of_events(self) -> Shape:
         """Return how events are put together; where nothing was chosen, as suits the window."""
