@@ -223,6 +223,24 @@ def test_impossible_values_are_decided_a_reach_after_they_begin():
     )
 
 
+@pytest.mark.parametrize("least", [1, 40])
+@pytest.mark.parametrize(
+    ("rows", "value", "kind"), [(3, 50.0, "range"), (35, np.nan, "missing"), (38, 0.25, "stuck"), (45, 50.0, "range")]
+)
+def test_an_event_of_any_kind_has_the_shortest_duration(least, rows, value, kind):
+    values = np.random.default_rng(1).standard_normal((300, 2))
+    values[100 : 100 + rows, 0] = value + values[100 : 100 + rows, 0] * (kind == "range")
+    stage = AlarmStage(RULES, Shape(merge_gap=5, min_duration=least), ("a", "b"))
+    alarms = []
+    for row in values:  # not known to be short until it ends
+        stage.observe(row[None])
+        alarms.append(stage.push(Scored(np.zeros(1)), np.full(1, LEVEL)))
+    alarms.append(stage.flush())
+    expected = [(kind, 100, 100 + rows)] if rows >= least else []
+    assert [(event.kind, event.start, event.stop) for event in stage.events] == expected
+    assert np.concatenate(alarms).sum() == (rows if expected else 0)
+
+
 def test_a_segment_shorter_than_the_window_never_alarms():
     stage = make(window=50)
     feed(stage, np.full(40, 9.0))

@@ -100,7 +100,7 @@ class AlarmStage:
         self._rules, self._shape = rules, shape
         self._teller = Teller(rules.base, channels, series)
         self._suspicions = Suspicions(rules.base, shape.merge_gap)
-        self._sensors = SensorStage(knowledge.limits(rules.sensors, rules.usual.center))
+        self._sensors = SensorStage(knowledge.limits(rules.sensors.lasting(shape.min_duration), rules.usual.center))
         self._judge = Judge(knowledge, rules.usual, before=shape.before, after=shape.after)
         self._dropped: list[Finding] = []
         """Findings that do not matter, whose rows are not final."""
@@ -389,15 +389,10 @@ class AlarmStage:
             if one.kind in DEAD:
                 left.append(one)
                 continue
-            if (one.listed is not None and not one.listed) or not self._is_loud(one):
-                if not one.finished:
-                    left.append(one)
+            if one.listed is False or not self._is_loud(one):
+                left += [] if one.finished else [one]
                 continue
-            if one.listed is None:
-                limit = min(one.stop, one.first + self._shape.reach)
-                if until >= limit and (one.finished or limit < one.stop):
-                    seen = slice(max(one.first - self._first, 0), limit - self._first)
-                    one.listed = not (self._inside[seen] | self._over_level()[seen]).any()
+            one.listed = self._is_event(one, until) if one.listed is None else one.listed
             self._follow(one)
             if one.listed:
                 self._mark(self._alarms, one.first, one.stop)
@@ -409,6 +404,15 @@ class AlarmStage:
                 waits = min(waits, one.stop if one.listed else one.first)
         self._broken = left
         return waits
+
+    def _is_event(self, one: SensorFinding, until: int) -> bool | None:
+        """Return whether impossible values are an event of their own; None: not known yet."""
+        is_short = one.stop - one.first < self._shape.min_duration
+        limit = min(one.stop, one.first + self._shape.reach)
+        if until < limit or not (one.finished or (limit < one.stop and not is_short)):
+            return None
+        seen = slice(max(one.first - self._first, 0), limit - self._first)
+        return not is_short and not (self._inside[seen] | self._over_level()[seen]).any()
 
     def _over_level(self) -> BoolArray:
         """Mark the rows over the level, but for those of findings that do not matter."""

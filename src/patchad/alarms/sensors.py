@@ -77,6 +77,10 @@ class SensorRules:
         low, high = (np.where(channels, limit, own) for limit, own in zip(limits, (self.low, self.high), strict=True))
         return replace(self, low=low, high=high)
 
+    def lasting(self, rows: int) -> Self:
+        """Return the rules by which a channel is stuck or missing for this many rows at least."""
+        return replace(self, freeze=np.maximum(self.freeze, rows - 1), silence=np.maximum(self.silence, rows - 1))
+
     def extended(self, freeze: FloatArray, silence: FloatArray, low: FloatArray, high: FloatArray) -> Self:
         """Return limits that allow runs twice as long as these, and values somewhat outside this range.
 
