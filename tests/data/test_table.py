@@ -147,6 +147,14 @@ def test_an_asked_for_time_column_wins():
         to_table(frame, time="when")
 
 
+@pytest.mark.parametrize("extra", [TIMES[0], pd.NaT, pd.Timedelta("1h"), "2024-01-01", TIMES[0].date()], ids=str)
+@pytest.mark.parametrize("times", [{}, {"at": TIMES}])
+def test_a_column_of_one_moment_or_none_is_not_the_time(extra, times):
+    table = to_table(pd.DataFrame(VALUES, columns=["a", "b"]).assign(extra=extra, **times), only=("a", "b"))
+    assert (table.channels, table.ignored) == (("a", "b"), ("extra",))
+    assert (table.index is not None) == bool(times)
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

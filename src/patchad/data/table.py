@@ -329,7 +329,8 @@ def _find_time(frame: nw.DataFrame[Any], asked: _Asked) -> tuple[tuple[str, ...]
     pair = times_of_pair([frame[name] for name in usual], time_format=asked.time_format) if len(usual) == 2 else None
     if pair is not None:
         return tuple(usual), pair
-    found = [(name, times) for name in frame.columns if (times := times_of_column(frame[name], named=False))]
+    read = [(name, times_of_column(frame[name], named=False)) for name in frame.columns]
+    found = [(name, times) for name, times in read if times is not None and times.differ]
     if len(found) > 1:
         raise InputError(
             f"columns {listed([name for name, _ in found])} all hold times; name the one to use as the time"

@@ -28,6 +28,12 @@ class Times:
     notes: tuple[str, ...] = ()
     """What had to be decided to read them, for people."""
 
+    @property
+    def differ(self) -> bool:
+        """Whether they can tell rows apart: some are known, and they are not all the same."""
+        known = self.index[~np.isnat(self.index)] if self.index.dtype.kind in "mM" else self.index
+        return len(known) > 0 and (len(self.index) == 1 or bool(known.min() < known.max()))
+
 
 def times_of_index(native_index: Any) -> Times | None:
     """Read the times of a pandas index; None for an index that is not of times."""
