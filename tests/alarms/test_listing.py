@@ -190,6 +190,18 @@ def test_a_channel_that_may_rest_for_longer_hides_no_other(rest):
     assert [(one.kind, one.start, one.stop, [name for name, _ in one.channels]) for one in stage.events] == [expected]
 
 
+@pytest.mark.parametrize(("merge_gap", "expected"), [(0, [100, 300]), (200, [100])])
+def test_a_stuck_sensor_explains_what_is_near_it_however_far_apart_events_are_joined(merge_gap, expected):
+    values = np.random.default_rng(5).standard_normal((800, 2))
+    values[400:500, 0] = 0.5
+    scores = np.zeros(800)
+    scores[100:105], scores[300:315], scores[498:508] = 9.0, 9.0, 90.0
+    stage = make(merge_gap=merge_gap)
+    feed(stage, scores, values)
+    stage.flush()
+    assert [event.start for event in stage.events if event.kind == "anomaly"] == expected
+
+
 def test_a_channel_that_was_never_there_explains_nothing_but_its_return():
     values = np.random.default_rng(5).standard_normal((600, 2))
     values[:400, 0] = np.nan

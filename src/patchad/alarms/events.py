@@ -37,6 +37,8 @@ CHECK_EVERY = 50
 """Rows between two checks whether an open event is steady."""
 MIN_PATIENCE = 120
 """Rows after its opening from which on an event is ripe, at least."""
+MIN_SMEAR = 10
+"""Rows around a broken sensor in which it explains what is seen, at least."""
 FAINT = np.float64(1e-200)
 """Weight in the blame of a row that only people call strange: nothing beside rows over the level, all without them."""
 
@@ -59,6 +61,11 @@ class Shape:
     def reach(self) -> int:
         """Rows that are looked back from where an event opens, and ahead from its last unusual row."""
         return self.window + self.merge_gap
+
+    @property
+    def smear(self) -> int:
+        """Rows to both sides of a broken sensor that see it too."""
+        return max(self.window, MIN_SMEAR)
 
     @property
     def patience(self) -> int:

@@ -294,7 +294,7 @@ class AlarmStage:
             self._first = until
             # an event may begin after the rows that a dead sensor explains, and yet be explained by them
             needed = min([until, *(found.active[0] for found in self._undecided_findings() if found.active)])
-            self._ended = [one for one in self._ended if one[1] + self._shape.merge_gap > needed]
+            self._ended = [one for one in self._ended if one[1] + self._shape.smear > needed]
             self._dropped = [one for one in self._dropped if not one.closed or one.until >= until]
             self._judge.forget(until)
         return alarms
@@ -313,10 +313,10 @@ class AlarmStage:
 
     def _list_events(self, dead_from: int, *, final: bool) -> None:
         """Decide ripe findings in order, as far as it is known which sensors are dead; follow those that are open."""
-        gap, place = self._shape.merge_gap, 0
+        smear, place = self._shape.smear, 0
         for found, repeats in self._waiting:
             newest = max(found.active, default=found.opened)
-            if newest + gap >= dead_from and not final:
+            if newest + smear >= dead_from and not final:
                 break
             place += 1
             if not found.matters:
@@ -351,11 +351,11 @@ class AlarmStage:
 
         One that was dead from the start explains no change but its end.
         """
-        gap = self._shape.merge_gap
+        smear = self._shape.smear
         dead = [(one.start, one.stop, one.cut or bool(one.going)) for one in self._broken if one.kind in DEAD]
         for start, stop, lasting in [*self._ended, *dead]:
-            if (start > 0 and start - gap <= row < stop + gap) or (
-                start == 0 and not lasting and stop - gap <= row < stop + gap
+            if (start > 0 and start - smear <= row < stop + smear) or (
+                start == 0 and not lasting and stop - smear <= row < stop + smear
             ):
                 return True
         return False
