@@ -44,5 +44,5 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 def test_the_words_of_the_page_for_numbers_hold():
     """A tenth, ten, halfway, a quarter, two, two and a half, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
-    assert (events.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 2.5)
+    assert (edges.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 2.5)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN, promise.SHORT_POWER) == (2.0, 10, 0.5, 2)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from patchad.alarms.edges import SHARPNESS, STEPS
-from patchad.alarms.events import CLOSING
+from patchad.alarms.edges import CLOSING, SHARPNESS, STEPS
 from patchad.alarms.listing import EXPLAINED
 from patchad.data.stages import Scored
 

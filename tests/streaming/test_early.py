@@ -166,6 +166,12 @@ def test_the_outlook_is_held_to_the_level_of_a_single_window(detector):
     assert live.snapshot() == before, "asking changes nothing"
 
 
+def test_rows_over_a_level_under_the_median_score_are_suspected():
+    suspicions, none = Suspicions(base=0.0, apart=5), np.zeros(3, dtype=bool)
+    suspicions.look(Ahead(np.arange(3), np.array([-2.0, -0.7, -0.7]), -1.0, none, none, newest=2))
+    assert suspicions.now.active == [1, 2]
+
+
 def test_what_does_not_matter_to_the_operator_is_not_suspected(detector):
     rows = faulty()
     for known in ({"direction": "down"}, {"min_change": {"b": 90.0}}, {"ignore": ("b",)}):

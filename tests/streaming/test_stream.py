@@ -143,6 +143,16 @@ def test_one_row_at_a_time_and_a_snapshot_now_and_then(detector, seed):
     assert_same_events(live.events, expected.events)
 
 
+@pytest.mark.parametrize("level", ["quantile:0.4", "quantile:0.1", -5.0])
+def test_a_stream_equals_batch_at_a_level_under_the_median_score(detector, level):
+    rows, low = waves(300, seed=2), changed(detector, threshold=level)
+    rows[100:104, 0] += 4.0
+    expected = low.detect(framed(rows, None))
+    live = low.stream()
+    assert_same([verdict for row in rows for verdict in live.push(row)] + [*live.flush()], expected)
+    assert_same_events([one for one in live.events if one.state == "closed"], expected.events)
+
+
 @pytest.mark.parametrize("missing", ["interpolate", "drop"])
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_stream_follows_what_was_accepted_and_confirmed(detector, missing, restored):

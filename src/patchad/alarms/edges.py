@@ -1,14 +1,30 @@
-"""Edges: the first and last row of an event, sharper than the rows over its level."""
+"""Edges: the level under which an event closes, and its first and last row, sharper than the rows over its level."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log2
+from typing import Any
 
+import numpy as np
+
+CLOSING = 0.5
+"""Height of the closing level between the median held-out score and the level."""
 SHARPNESS = 0.25
 """Height that a row needs, as a share of the event's greatest height, to be an edge of it."""
 STEPS = 8
 """Steps of height in which an unusual row doubles: few heights are stored, however long an event lasts."""
+
+
+def closing_level(base: float, level: Any) -> Any:
+    """Return the level under which an event closes; a level under the median score is its own.
+
+    Examples
+    --------
+    >>> float(closing_level(1.0, 5.0)), float(closing_level(1.0, -5.0))
+    (3.0, -5.0)
+    """
+    return np.minimum(level, base + CLOSING * (level - base))
 
 
 @dataclass(slots=True, eq=False)

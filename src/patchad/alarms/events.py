@@ -20,15 +20,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.edges import Edges
+from patchad.alarms.edges import Edges, closing_level
 from patchad.alarms.knowledge import Judge
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
 
 Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 
-CLOSING = 0.5
-"""Height of the closing level between the median held-out score and the level."""
 REGIME_ROWS = 420
 """Rows that an event has to have lasted, and its score to have been steady, before it is called a regime."""
 STEADY_SPREAD = 2.5
@@ -243,7 +241,7 @@ class EventStage:
 
     def _is_calm(self, rows: Scored, levels: FloatArray, confirmed: BoolArray) -> bool:
         """Return whether no row is over the closing level, as nearly always."""
-        closing = self._base + CLOSING * (levels - self._base)
+        closing = closing_level(self._base, levels)
         return not (rows.scores > closing).any() and not confirmed.any()  # NaN is over no level
 
     def _ripened(self) -> list[Finding]:
@@ -393,7 +391,7 @@ class _Chunk:
     ) -> None:
         self.scores, self.levels, self.attribution, self.numbers = rows.scores, levels, rows.attribution, numbers
         self.confirmed = confirmed
-        closing = base + CLOSING * (levels - base)
+        closing = closing_level(base, levels)
         lasting = rows.scores if rows.unadapted is None else rows.unadapted
         with np.errstate(invalid="ignore"):  # NaN is over no level
             self.active: BoolArray = ((rows.scores > closing) & ~muted) | confirmed

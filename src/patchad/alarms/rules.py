@@ -9,7 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from patchad.alarms.events import CLOSING, Finding
+from patchad.alarms.edges import closing_level
+from patchad.alarms.events import Finding
 from patchad.alarms.feedback import Judgement, Strangeness
 from patchad.alarms.sensors import SensorFinding, SensorRules
 from patchad.alarms.severity import severity
@@ -51,7 +52,7 @@ class AlarmRules:
 
     def strangeness(self, scored: Scored, levels: FloatArray) -> Strangeness:
         """Say which rows are over the closing level, adaptation to what lasts left out, and what leads in them."""
-        closing = self.base + CLOSING * (levels - self.base)
+        closing = closing_level(self.base, levels)
         lasting = scored.scores if scored.unadapted is None else scored.unadapted
         shares = scored.attribution
         with np.errstate(invalid="ignore"):  # NaN is over no level

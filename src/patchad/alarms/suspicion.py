@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.events import CLOSING, Finding
+from patchad.alarms.edges import closing_level
+from patchad.alarms.events import Finding
 from patchad.data.table import BoolArray, FloatArray
 
 MAX_WITHDRAWN = 100
@@ -116,7 +117,7 @@ class Suspicions:
         """
         scores = ahead.scores - offset
         over = (scores > ahead.level) & ~ahead.muted
-        active = (scores > self._base + CLOSING * (ahead.level - self._base)) & ~ahead.muted
+        active = (scores > closing_level(self._base, ahead.level)) & ~ahead.muted
         if self.now is None:
             fresh = np.flatnonzero(over & (ahead.numbers > self._barred))
             if not opens or not len(fresh):
