@@ -77,12 +77,43 @@ def test_periods_are_read_from_a_csv_file(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "from;to;channel\n2024-05-01 10:00;2024-05-01 11:00;Öl\n".encode("latin-1"),
+        "from;to;channel\n2024-05-01 10:00;2024-05-01 11:00;Öl\n".encode("utf-16"),
+        "\n From,To,Channel\n\n2024-05-01 10:00,2024-05-01 11:00,Öl\n,, \n".encode("utf-8-sig"),
+        "channel\tto\tfrom\r\nÖl\t2024-05-01 11:00\t2024-05-01 10:00\t\t\r\n".encode(),
+    ],
+)
+def test_periods_are_written_as_data_files_are(tmp_path, text):
+    path = tmp_path / "periods.csv"
+    path.write_bytes(text)
+    (period,) = read_periods(path)
+    assert (period.start, period.stop, period.channel) == ("2024-05-01 10:00", "2024-05-01 11:00", "Öl")
+
+
+def test_separators_at_the_end_of_lines_do_not_shift_the_bounds(tmp_path):
+    path = tmp_path / "periods.csv"
+    path.write_text("from,to\n1,2,\n")
+    assert [(period.start, period.stop) for period in read_periods(path)] == [("1", "2")]
+
+
+def test_dates_with_dots_begin_with_the_day_as_in_data():
+    assert rows_in(("01.05.2024 00:02", "1.5.24 00:04"), index=MINUTES) == [2, 3, 4]
+    assert rows_in(("04/30/2024", "30/05/2024"), index=MINUTES) == list(range(10)), "a number over 12 is a day"
+    with pytest.raises(InputError, match="'01/05/2024' can be read in two ways; write it as 2024-01-31T12:00:00"):
+        rows_in(("01/05/2024", None), index=MINUTES)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "not a csv file of periods"),
+        (b"", "the file is empty; a header `from,to`"),
         (b"start,stop\n1,2\n", "there is no column 'from', 'to', only 'start', 'stop'; a header `from,to`"),
-        (b"from,to\n1,2,3\n4,5,6,7\n", "not a csv file of periods"),
-        (b"\xff\xfe\x00f", "not a csv file of periods"),
+        (b"from,to\n1,2,3\n4,5,6,7\n", "line 2: there are 3 cells under a header of 2"),
+        (b"from,to,channel\n2024-05-01\n", "line 2: there is '2024-05-01' and no second bound"),
+        (b"from,to\n\n" + b"1" * 200_000 + b",2\n", r"not a csv file of periods \(field larger than"),
+        (b"\xff\xfe\x00", "looks like UTF-16 and is damaged"),
     ],
 )
 def test_files_that_hold_no_periods_are_refused(tmp_path, text, message):
@@ -93,7 +124,7 @@ def test_files_that_hold_no_periods_are_refused(tmp_path, text, message):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read .*none\.csv"):
+    with pytest.raises(InputError, match=r"there is no file .*none\.csv'; check the path"):
         read_periods(tmp_path / "none.csv")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patchad.data.columns import States
+from patchad.data.dates import DAY_MONTH_YEAR, parse_dates
+from patchad.data.readers.layout import SEPARATORS
+from patchad.data.readers.text import read_text
 from patchad.data.table import BoolArray, Table, is_list_of_series, to_table
 from patchad.errors import InputError, listed
 
@@ -43,27 +48,43 @@ Periods = Sequence["Period | tuple[Any, ...]"]
 def read_periods(path: Path) -> tuple[Period, ...]:
     """Read a csv file with columns `from` and `to`, and `channel` where a period is of one channel only.
 
-    An empty `from` or `to` is open; other columns, as for a reason, are left alone.
+    An empty `from` or `to` is open; other columns, as for a reason, are left alone. Separators and encodings are those
+    of data files.
     """
-    import pandas as pd
-
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
+        content = read_text(path).decode()
     except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise InputError(f"{path}: not a csv file of periods ({str(error).strip()}); {_NEEDED}") from None
-    lacking = [name for name in COLUMNS if name not in frame.columns]
+        if isinstance(error, FileNotFoundError):
+            raise InputError(f"there is no file {str(path)!r}; check the path") from None
+        raise InputError(f"cannot read {str(path)!r} ({error.strerror or error}); check the file") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    separator = max(SEPARATORS, key=content.lstrip().split("\n", 1)[0].count)
+    try:
+        rows = csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)
+        lines = [(number, cells) for number, cells in enumerate(rows, start=1) if any(map(str.strip, cells))]
+    except csv.Error as error:
+        raise InputError(f"{path}: not a csv file of periods ({error}); {_NEEDED}") from None
+    if not lines:
+        raise InputError(f"{path}: the file is empty; {_NEEDED}")
+    names = [cell.strip() for cell in lines[0][1]]
+    at = {name.lower(): i for i, name in enumerate(names)}
+    lacking = [name for name in COLUMNS if name not in at]
     if lacking:
-        raise InputError(
-            f"{path}: there is no column {listed(lacking)}, only {listed(tuple(frame.columns))}; {_NEEDED}"
-        )
-    names = frame["channel"] if "channel" in frame.columns else [""] * len(frame)
-    rows = zip(frame["from"], frame["to"], names, strict=True)
-    return tuple(
-        Period(start.strip() or None, stop.strip() or None, channel.strip() or None, f"{path}, line {line}")
-        for line, (start, stop, channel) in enumerate(rows, start=2)
-    )
+        raise InputError(f"{path}: there is no column {listed(lacking)}, only {listed(names)}; {_NEEDED}")
+    return tuple(_period(cells, at, f"{path}, line {number}") for number, cells in lines[1:])
+
+
+def _period(cells: Sequence[str], at: Mapping[str, int], origin: str) -> Period:
+    """Make a period of a line; one that does not fit its header is refused, since an empty bound would be open."""
+    texts = [cell.strip() for cell in cells]
+    if any(texts[len(at) :]):
+        raise InputError(f"{origin}: there are {len(texts)} cells under a header of {len(at)}; {_NEEDED}")
+    if len(texts) <= max(at[name] for name in COLUMNS):
+        raise InputError(f"{origin}: there is {texts[0]!r} and no second bound; {_NEEDED}, an empty bound is open")
+    start, stop = (texts[at[name]] or None for name in COLUMNS)
+    channel = at.get("channel", len(texts))
+    return Period(start, stop, (texts[channel] or None) if channel < len(texts) else None, origin)
 
 
 _NEEDED = "a header `from,to` or `from,to,channel` and a line for each period are needed"
@@ -194,10 +215,22 @@ def _bound(bound: Any, period: Period, index: NDArray[np.generic] | None, zone: 
     needed = "2024-01-31T12:00:00" if index.dtype.kind == "M" else "1 day 12:00:00"
     if number is not None:
         raise InputError(f"{period}: {str(bound)!r} is a plain number, and the data has times; give times, as {needed}")
-    moment = _time(bound, zone) if index.dtype.kind == "M" else _duration(bound)
+    moment = _time(_dated(bound, period), zone) if index.dtype.kind == "M" else _duration(bound)
     if np.isnat(moment):
         raise InputError(f"{period}: {str(bound)!r} cannot be read as a time; write it as {needed}")
     return moment
+
+
+def _dated(bound: Any, period: Period) -> Any:
+    """Read a date of two numbers and a year as a column of data is read: with dots the day is first."""
+    import pandas as pd
+
+    if not isinstance(bound, str) or not DAY_MONTH_YEAR.fullmatch(bound):
+        return bound
+    found = parse_dates(pd.Series([bound], dtype=object))
+    if found is not None and found.notes:
+        raise InputError(f"{period}: {bound!r} can be read in two ways; write it as 2024-01-31T12:00:00")
+    return pd.NaT if found is None else found.moments[0]
 
 
 def _time(bound: Any, zone: dt.tzinfo | None) -> np.datetime64:
