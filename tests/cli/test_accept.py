@@ -37,6 +37,12 @@ def kinds(model, path) -> list[str]:
     return [event.kind for event in found.events if event.start < 460 and event.stop > 400]
 
 
+def test_the_model_may_be_written_beside_the_data_of_a_folder(folder, tmp_path):
+    (tmp_path / "odd.csv").write_bytes((folder / "odd.csv").read_bytes())
+    for _ in range(2):  # the second time, the file is there
+        assert call(folder, str(tmp_path), "--to", "2026-01-01T01:00:00", "-o", str(tmp_path / "new.safetensors")) == 0
+
+
 @pytest.mark.parametrize(
     ("name", "since", "until"),
     [("odd.csv", "2026-01-01T06:40:00", "2026-01-01 07:39"), ("untimed.csv", "400", "460")],

@@ -139,6 +139,12 @@ WRONG = {
     "output is the input": (["fit", "{train}", "-o", "{train}"], "is also an input"),
     "output is the model": (["detect", "{model}", "{train}", "--report", "{model}"], "is also an input"),
     "one output twice": (["detect", "{model}", "{train}", "-o", "{out}", "--events", "{out}"], "are the same file"),
+    "output is the periods": (
+        ["fit", "{train}", "-o", "{tmp}/short.csv", "--exclude-periods", "{tmp}/short.csv"],
+        "'{tmp}/short.csv' is also an input",
+    ),
+    "no whole number": (["detect", "{model}", "{train}", "--merge-gap", "long"], "integer, got 'long'; `patchad"),
+    "too small a number": (["detect", "{model}", "{train}", "--min-duration=0"], "equal to 1, got '0'; `patchad"),
     "exported over the model": (["export", "{model}", "-o", "{model}"], "is also an input"),
     "full disk": (["detect", "{model}", "{train}", "-o", "/dev/full", "--events", "{out}"], "'/dev/full': No space"),
     "unknown time": (["fit", "{train}", "-o", "{out}", "--time", "when"], "there is no column 'when'"),
@@ -198,7 +204,7 @@ def test_a_wrong_call_is_one_line_and_exit_2_and_writes_nothing(name, folder, wr
     before = sorted(wrong_files.iterdir())
     assert run([argument.format(**paths) for argument in arguments]) == 2
     printed = capsys.readouterr()
-    assert message in printed.err
+    assert message.format(**paths) in printed.err
     assert printed.err.startswith("error: ")
     assert len(printed.err.strip().splitlines()) == 1
     assert printed.out == ""
@@ -288,7 +294,11 @@ def test_evaluate_prints_json(labelled, capsys):
             ["--labels", "truth", "--scores", "score"],
             "no column 'truth'; the columns are 'label', 'score', 'alarm', 'word'",
         ),
-        (["--labels", "score", "--scores", "score"], "labels must be bool or 0/1 integers"),
+        (
+            ["--labels", "score", "--scores", "score"],
+            "in row 0, and 0 or 1 is needed in every row; name another column with --labels",
+        ),
+        (["--labels", "label", "--alarms", "score"], "name another column with --alarms"),
         (["--labels", "word", "--scores", "score"], "column 'word' holds text, as 'x'; numbers are needed"),
         (["--scores", "score"], "Missing option"),
     ],
@@ -298,6 +308,13 @@ def test_evaluate_refuses_wrong_columns(labelled, columns, message, capsys):
     printed = capsys.readouterr()
     assert message in printed.err
     assert len(printed.err.strip().splitlines()) == 1
+
+
+def test_a_label_column_that_is_misspelt_is_listed_although_the_fit_had_none(folder, tmp_path, capsys):
+    frame().assign(fault=0).to_csv(tmp_path / "labelled.csv", index=False)
+    call = ["detect", str(folder / "model.safetensors"), str(tmp_path / "labelled.csv"), "--labels", "faults"]
+    assert run(call) == 2
+    assert "the columns are 'pump', 'flow', 'heat', 'fault'" in capsys.readouterr().err
 
 
 def test_evaluate_refuses_labels_without_an_anomaly(tmp_path, capsys):

@@ -62,7 +62,7 @@ def test_maintenance_raises_no_events(folder, capsys):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "cannot read"),
+        (None, "there is no file"),
         ("start,stop\n1,2\n", "there is no column 'from', 'to'"),
         ("from,to\n100,200\n", "'100' is a plain number, and the data has times; give times, as 2024-01-31T12:00:00"),
         ("from,to,channel\n2024-01-01,2024-01-02,valve\n", "names a channel that is not there; there are 'pump'"),

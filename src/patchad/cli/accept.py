@@ -38,10 +38,11 @@ def accept(
     No refit: what was found in these rows, and what is like it, raises no event any more. `inspect` lists it.
     """
     from patchad.data.files import check_outputs
-    from patchad.data.inputs import read_all
+    from patchad.data.inputs import find_files, read_all
     from patchad.detectors.registry import load
 
-    check_outputs({"-o": output}, [model, *([] if data is None else [data])])
+    files = [] if data is None else find_files([data])[0]
+    check_outputs({"-o": output}, [model, *(path for _, path in files)])
     if data is None and (not undo or since is not None or until is not None):
         raise InputError("no DATA to take rows from; name a file, or give --undo alone to take back the newest")
     detector = load(model)

@@ -34,8 +34,9 @@ def check(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder wit
     """
     from patchad.datasets import check as check_folder
 
+    findings = check_folder(folder)
     print(f"{'dataset':<16} {'state':<13} {'entities':>8} {'train rows':>11} {'test rows':>11}  remarks")
-    for finding in check_folder(folder):
+    for finding in findings:
         counts = f"{finding.entities:>8} {finding.train:>11,} {finding.test:>11,}"
         print(f"{finding.name:<16} {finding.state:<13} {counts}  {_remarks(finding)}".rstrip())
 

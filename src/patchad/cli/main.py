@@ -31,7 +31,7 @@ from patchad.cli.options import ExcludedPeriods, FailOnEvent, MergeGap, MinDurat
 from patchad.cli.output import blamed, deliver, refusal, result_files, results_of
 from patchad.cli.reading import Data, reading_options
 from patchad.data.reading import Reading
-from patchad.errors import MissingExtraError, PatchADError
+from patchad.errors import InputError, MissingExtraError, PatchADError
 
 if TYPE_CHECKING:
     from patchad.data.periods import Period
@@ -126,7 +126,8 @@ def fit(
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
 
-    check_outputs({"-o": output}, [path for _, path in find_files(data)[0]])
+    files = [path for _, path in find_files(data)[0]]
+    check_outputs({"-o": output}, [*files, *([] if exclude_periods is None else [exclude_periods])])
     parameters = parse_assignments(settings or [], PatchAD)
     reading = replace(reading, unread=parameters.get("ignore", ()))
     named, refused = read_all(data, reading)
@@ -247,8 +248,8 @@ def evaluate(
     from patchad.data.inputs import read_columns
 
     columns = read_columns(table, [labels, scores] if alarms is None else [labels, scores, alarms])
-    truth, strangeness = _mask(columns[labels]), columns[scores]
-    raised = None if alarms is None else _mask(columns[alarms])
+    truth, strangeness = _mask(table, labels, columns, "--labels"), columns[scores]
+    raised = None if alarms is None else _mask(table, alarms, columns, "--alarms")
     ours = metrics.evaluate(labels=truth, scores=strangeness, alarms=raised, window=window)
     random = metrics.evaluate_random(labels=truth, alarms=raised, window=window)
     if as_json:
@@ -282,7 +283,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return fail(str(error), 2)
     except UsageError as error:
         message = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
-        return fail(f"{message}; `patchad --help` lists the commands and their options", 2)
+        given = _given(error, sys.argv[1:] if arguments is None else arguments)
+        came = "" if given is None or given in message else f", got {given!r}"
+        return fail(f"{message}{came}; `patchad --help` lists the commands and their options", 2)
     except OSError as error:
         what = "" if error.filename is None else f" {str(error.filename)!r}"
         return fail(f"cannot write{what}: {error.strerror or error}; choose another path", 2)
@@ -313,9 +316,28 @@ def _warn_of_unused(periods: Sequence[Period], tables: Sequence[Table]) -> None:
             notify(f"note: {period} covers no row of the data")
 
 
-def _mask(column: FloatArray) -> FloatArray | BoolArray:
-    """Turn a column of 0 and 1 into labels; anything else is left for the metrics to refuse."""
-    return column.astype(bool) if set(column.tolist()) <= {0.0, 1.0} else column
+def _given(error: Exception, arguments: Sequence[str]) -> str | None:
+    """Return what was given for the option that an error is about; None where that cannot be told."""
+    for option in getattr(getattr(error, "param", None), "opts", ()):
+        for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+            if word == option:
+                return following
+            if word.startswith(f"{option}="):
+                return word[len(option) + 1 :]
+    return None
+
+
+def _mask(table: Path, name: str, columns: dict[str, FloatArray], option: str) -> BoolArray:
+    """Turn a column of 0 and 1 into a mask; refuse anything else."""
+    column = columns[name]
+    wrong = (column != 0) & (column != 1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"{table}: column {name!r} has {column[row]:g} in row {row}, and 0 or 1 is needed in every row; "
+            f"name another column with {option}"
+        )
+    return column != 0
 
 
 def _without_nan(values: dict[str, float]) -> dict[str, float | None]:

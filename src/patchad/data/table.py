@@ -82,7 +82,8 @@ class Table:
         if name in self.texts:
             raise InputError(f"column {name!r} holds text, as {self.texts[name].names[0]!r}; numbers are needed in it")
         if self.channels is None or name not in self.channels:
-            known = f"the columns are {listed(self.channels)}" if self.channels else "the data has no names"
+            names = (*(self.channels or ()), *self.texts, *self.ignored)
+            known = f"the columns are {listed(names, 12)}" if names else "the data has no names"
             raise InputError(f"there is no column {name!r}; {known}: name one of the columns beside the time")
         at = self.channels.index(name)
         kept = tuple(channel for channel in self.channels if channel != name)
