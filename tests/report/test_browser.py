@@ -15,6 +15,8 @@ from patchad.report.page import Chapter, render_page
 from patchad.results.detection import Detection, Event
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+SIDEWAYS = {"viewport": {"width": 844, "height": 390}, "has_touch": True, "is_mobile": True}
+TABLET = {"viewport": {"width": 1024, "height": 768}, "has_touch": True, "is_mobile": True}
 HOSTILE = "<b onclick=x>flow</b>"
 
 
@@ -191,7 +193,7 @@ LINES = """[...document.querySelectorAll('dd .name, .headline .name, summary .na
 
 
 def test_a_name_is_never_broken_in_a_word_and_on_a_desktop_not_at_all(browser, busy):
-    for settings, most in (({}, 1), (PHONE, 2)):
+    for settings, most in (({}, 1), (TABLET, 1), (SIDEWAYS, 1), (PHONE, 2)):
         visit = Visit(browser, busy[0] / "11.html", **settings)
         visit.page.locator("[data-fold]").click()
         names = visit.page.evaluate(LINES)
