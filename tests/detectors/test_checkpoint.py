@@ -10,13 +10,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import SMALL, waves
+from tests.conftest import SMALL, small, waves
 from tests.detectors.golden.make_golden import HERE as GOLDEN
 from tests.detectors.golden.make_golden import series
 
 from patchad import ModelFileError, PatchAD, StreamDetector, UnsupportedError, load, make
 from patchad.cli.main import run
 from patchad.detectors import checkpoint
+from patchad.model.net import PatchADNet
 from patchad.thresholds import Fixed, Quantile
 
 
@@ -220,3 +221,17 @@ def test_a_stored_file_still_gives_its_scores():
     found = detector.detect(odd)
     np.testing.assert_allclose(found.scores, expected["scores"], rtol=1e-4, atol=1e-4)
     assert [[event.start, event.stop, event.channels[0][0]] for event in found.events] == expected["events"]
+
+
+def test_a_model_is_tried_out_on_few_windows_when_it_is_loaded(tmp_path, monkeypatch):
+    path = small().fit(waves(300)).save(tmp_path / "m.safetensors")
+    seen = []
+    forward = PatchADNet.forward
+
+    def counted(net, x, **settings):
+        seen.append(len(x))
+        return forward(net, x, **settings)
+
+    monkeypatch.setattr(PatchADNet, "forward", counted)
+    load(path)
+    assert 0 < sum(seen) < 20, "of a thousand channels, each window takes half a second"
