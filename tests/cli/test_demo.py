@@ -71,3 +71,11 @@ def test_every_kind_of_fault_is_found_in_four_of_five_seeds_and_the_channel_blam
     assert all(result.seeds_with[kind] >= 4 for kind in FAULTS), "both faults of a kind, in four of five seeds"
     assert result.first_three >= 0.8 * result.found.total()
     assert sum(result.calm_events) <= 5 * CALM_ROWS / 10_000, result.calm_events
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused_before_the_work(tmp_path, capsys):
+    (tmp_path / "taken").write_text("")
+    assert run(["demo", "--out", str(tmp_path / "taken")]) == 2
+    assert capsys.readouterr().err == (
+        f"error: --out {str(tmp_path / 'taken')!r} is a file; give the path of a folder to write to\n"
+    )

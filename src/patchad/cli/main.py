@@ -90,6 +90,8 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for the report and the d
     """
     from patchad.cli.demo import demonstrate
 
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {str(out)!r} is a file; give the path of a folder to write to")
     notify("A pumping station with 16 sensors: learning from 8,000 minutes of normal operation.")
     result = demonstrate(out, verbose=True)
     print(f"{'fault':<18} {'in channel':<14} {'at':<17} {'found':<7} {'blamed, most first'}")
