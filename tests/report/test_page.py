@@ -266,6 +266,7 @@ def test_gaps_break_the_line():
 def test_several_series_share_a_page_with_contents(found):
     page = parse(render_page([Chapter("one", found), Chapter("two", found)]))
     assert page.text.count("mostly\nflow.") == 4, "each in the contents and in its chapter"
+    assert "one:" in page.text, "a colon that could stand at the start of a line looks lost there"
     assert len(page.data) == 2
 
 
