@@ -332,14 +332,15 @@ def _given(error: Exception, arguments: Sequence[str]) -> str | None:
 def _mask(table: Path, name: str, columns: dict[str, FloatArray], option: str) -> BoolArray:
     """Turn a column of 0 and 1 into a mask; refuse anything else."""
     column = columns[name]
-    wrong = (column != 0) & (column != 1)
+    mask: BoolArray = column != 0
+    wrong = mask & (column != 1)
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(
             f"{table}: column {name!r} has {column[row]:g} in row {row}, and 0 or 1 is needed in every row; "
             f"name another column with {option}"
         )
-    return column != 0
+    return mask
 
 
 def _without_nan(values: dict[str, float]) -> dict[str, float | None]:
