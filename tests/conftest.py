@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from patchad import PatchAD, make
 
-settings.register_profile("search", deadline=None)  # a busy machine is no bug
-settings.register_profile("same", deadline=None, derandomize=True)  # so that a change is judged by what it changed
+# a busy machine is no bug
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# so that a change is judged by what it changed
+settings.register_profile("same", settings.get_profile("search"), derandomize=True)
 settings.load_profile("same")
 
 SMALL = {"window": 30, "max_steps": 25, "d_model": 8, "layers": 1}
