@@ -103,14 +103,14 @@ class Intake:
                 row = reader.read(line)
                 if row is not None:
                     check_key(row.key, self._keys)
-                if row is not None and not self._came_before(row, source, line, streams, batch):
                     rows.setdefault(row.key, []).append((row, line))
             except HeaderError as error:
                 raise InputError(f"{source.name}: {error}") from None
             except InputError as error:
                 self._refuse(source, line, error, batch)
         for turn in range(max(map(len, rows.values()), default=0)):
-            due = {key: own[turn] for key, own in rows.items() if turn < len(own)}
+            following = {key: own[turn] for key, own in rows.items() if turn < len(own)}
+            due = {key: one for key, one in following.items() if not self._came_before(*one, source, streams, batch)}
             found, refused = streams.push({key: [row] for key, (row, _) in due.items()}, batch)
             for key, reason in refused.items():
                 self._refuse(source, due[key][1], reason, batch)
@@ -130,7 +130,7 @@ class Intake:
             )
         return found["source"], found["reader"]
 
-    def _came_before(self, row: Row, source: Source, line: bytes, streams: LiveStreams, batch: Batch) -> bool:
+    def _came_before(self, row: Row, line: bytes, source: Source, streams: LiveStreams, batch: Batch) -> bool:
         """Return whether a row was stored; one that a broker may have sent again may also be late, and is new then."""
         again = isinstance(line, Message) and line.again
         came = not source.resumed and streams.came_before(row, again=again)
