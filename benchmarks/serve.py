@@ -79,7 +79,7 @@ class Service:
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the process."""
         self.process.send_signal(number)
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=300)
 
 
 class Caller:

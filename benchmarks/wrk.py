@@ -28,6 +28,8 @@ UNPACKED = Path(__file__).parents[1] / ".venv" / "live" / "usr"
 STREAMS = 16
 """Streams of each of wrk's threads; their requests take turns."""
 BODIES = 50
+PATIENCE = 2.0
+"""Seconds that wrk waits for an answer."""
 SCRIPT = """
 local bodies = {}
 for line in io.lines(os.getenv("BODIES")) do bodies[#bodies + 1] = line end
@@ -54,7 +56,7 @@ class Load:
     refused: int
     """Answers that are neither 2xx nor 3xx."""
     broken: int
-    """Connections, reads and writes that failed, and answers that took over 2 s, which wrk calls a timeout."""
+    """Connections, reads and writes that failed, and answers that took longer than was to be waited."""
     p50: float
     p99: float
     longest: float
@@ -70,8 +72,8 @@ def find_wrk() -> str | None:
     return shutil.which("wrk") or (str(unpacked) if unpacked.exists() else None)
 
 
-def pound(port: int, connections: int, seconds: float, folder: Path) -> Load:
-    """Send rows over several connections, as fast as answers come."""
+def pound(port: int, connections: int, seconds: float, folder: Path, patience: float = PATIENCE) -> Load:
+    """Send rows over several connections, as fast as answers come; `patience` seconds are waited for each."""
     run = simulate_plant(BODIES * ROWS_PER_REQUEST, seed=1)
     bodies = [body_of(run, first * ROWS_PER_REQUEST, ROWS_PER_REQUEST)["rows"] for first in range(BODIES)]
     (folder / "bodies").write_text("".join(json.dumps({"rows": rows}) + "\n" for rows in bodies))
@@ -79,7 +81,14 @@ def pound(port: int, connections: int, seconds: float, folder: Path) -> Load:
     libraries = os.pathsep.join(map(str, (UNPACKED / "lib").glob("*-linux-gnu")))
     environment = {"BODIES": str(folder / "bodies"), "STREAMS": str(STREAMS), "LD_LIBRARY_PATH": libraries}
     threads = min(2, connections)
-    call = [f"-t{threads}", f"-c{connections}", f"-d{seconds:g}s", "-s", str(folder / "load.lua")]
+    call = [
+        f"-t{threads}",
+        f"-c{connections}",
+        f"-d{seconds:g}s",
+        f"--timeout={patience:g}s",
+        "-s",
+        str(folder / "load.lua"),
+    ]
     told = subprocess.run(
         [find_wrk() or "wrk", *call, f"http://127.0.0.1:{port}"],
         env=os.environ | environment,
@@ -102,14 +111,14 @@ def statuses(port: int) -> dict[str, int]:
     return {status: int(float(count)) for status, count in found}
 
 
-def measure(model: Path, connections: int, seconds: float) -> tuple[bool, str]:
+def measure(model: Path, connections: int, seconds: float, patience: float = PATIENCE) -> tuple[bool, str]:
     """Load a service; return whether it is well, and what came of it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         service = Service("-m", "patchad", "serve", str(model), "--port", "0", "--state", str(folder / "state"))
         try:
             before, worked = service.memory(), service.cpu()
-            load = pound(service.port, connections, seconds, folder)
+            load = pound(service.port, connections, seconds, folder, patience)
             worked = service.cpu() - worked
             known, after = statuses(service.port), service.memory()
         finally:

@@ -12,6 +12,9 @@ import pytest
 
 EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
+PATIENCE = 300_000.0
+"""Milliseconds that something has to happen; a machine with other work to do may take minutes over it."""
+
 
 @contextmanager
 def chromium() -> Iterator[Any]:
@@ -33,6 +36,7 @@ class Visit:
 
     def __init__(self, browser: Any, path: Path, **settings: Any) -> None:
         self.context = browser.new_context(offline=True, **settings)
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.messages: list[str] = []
         self.requests: list[str] = []
@@ -55,8 +59,8 @@ class Visit:
         return list(self.page.evaluate("document.querySelector('.timeline').layout.xaxis.range"))
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Wait up to five seconds; Playwright's own wait evaluates strings, which the page's policy forbids."""
-        for _ in range(100):
+        """Wait, long where need be; Playwright's own wait evaluates strings, which the page's policy forbids."""
+        for _ in range(6000):
             if condition():
                 return
             self.page.wait_for_timeout(50)

@@ -27,7 +27,7 @@ def start(*arguments, **options) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, env=ENVIRONMENT, stderr=subprocess.PIPE, **options)
 
 
-def wait_for(condition, seconds: float = 60.0) -> None:
+def wait_for(condition, seconds: float = 300.0) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until
@@ -77,7 +77,7 @@ def test_kill_and_stop_lose_nothing(watched_file, watched_csv, watched_batch, tm
                 file.flush()
         wait_for(lambda before=before: out.exists() and out.stat().st_size > before)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
         assert process.returncode == code, said
     with rows.open("a") as file:
         file.writelines(lines[250:])

@@ -131,6 +131,17 @@ def test_the_loss_of_a_machine_costs_nothing(watched_file, plant, wanted, tmp_pa
         machines.shutdown()
 
 
+def settled(out) -> dict[str, int]:
+    """Give the scores that are written, and when, once nobody has written for a while."""
+    before: dict[str, int] | None = None
+    while True:
+        found = {path.name: path.stat().st_mtime_ns for path in (out / "scores").glob("m*.parquet")}
+        if found == before:
+            return found
+        before = found
+        time.sleep(5)
+
+
 @pytest.mark.parametrize("engine", ["local", "ray"])
 def test_a_killed_driver_goes_on_where_it_was(watched_file, plant, wanted, tmp_path, engine):
     out = tmp_path / "out"
@@ -142,8 +153,7 @@ def test_a_killed_driver_goes_on_where_it_was(watched_file, plant, wanted, tmp_p
         time.sleep(0.02)
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
-    time.sleep(3)  # workers see that their driver has gone
-    finished = {path.name: path.stat().st_mtime_ns for path in (out / "scores").glob("m*.parquet")}
+    finished = settled(out)  # workers see that their driver has gone
     assert 0 < len(finished) < MACHINES
     again = subprocess.run([sys.executable, "-m", "patchad", *words], capture_output=True, text=True, check=True)
     assert f"{len(finished)} of them finished before" in again.stderr

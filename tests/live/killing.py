@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.conftest import WATCHED, waves
-from tests.live.servers import wait_for
+from tests.live.servers import PATIENCE, wait_for
 from tests.live.telling import read
 
 from patchad.detectors.base import Detector
@@ -61,7 +61,7 @@ class Watcher:
     def stop(self) -> None:
         """Ask it to end, and check that it did so in order."""
         self._process.terminate()
-        assert self._process.wait(30) == 0, self.log()
+        assert self._process.wait(PATIENCE) == 0, self.log()
 
     @property
     def runs(self) -> bool:
@@ -72,7 +72,7 @@ class Watcher:
 
     def wait_until_said(self, words: str) -> None:
         """Wait until the process that runs now has said something."""
-        wait_for(lambda: words in self._log.read_bytes()[self._before :].decode(), 120, words)
+        wait_for(lambda: words in self._log.read_bytes()[self._before :].decode(), what=words)
 
     def told(self) -> int:
         """Return how many lines there are."""
@@ -80,10 +80,10 @@ class Watcher:
 
     def wait_until_ready(self) -> None:
         """Wait until its source is connected."""
-        wait_for(lambda: not self.runs or ": ready" in self.log(), 120, "a connection")
+        wait_for(lambda: not self.runs or ": ready" in self.log(), what="a connection")
         assert self.runs, self.log()
 
-    def wait_for(self, count: int, seconds: float) -> None:
+    def wait_for(self, count: int) -> None:
         """Wait until that many verdicts are there."""
 
         def enough() -> bool:
@@ -91,7 +91,7 @@ class Watcher:
             return self.told() >= count and len(read(self.out.read_text())[0]) >= count
 
         try:
-            wait_for(enough, seconds, f"verdict {count}")
+            wait_for(enough, what=f"verdict {count}")
         except TimeoutError as error:
             raise AssertionError(f"{error}, but {self.told()} lines; the end of its log: {self.log()[-800:]}") from None
 
@@ -118,7 +118,7 @@ def disturb(watcher: Watcher, rows: int, actions: Sequence[Callable[[], None]], 
     """Do each of some things, in a random order, when random numbers of rows are done."""
     marks = sorted(rng.randint(rows // 20, rows * 17 // 20) for _ in actions)
     for mark, action in zip(marks, rng.sample(list(actions), len(actions)), strict=True):
-        wait_for(lambda mark=mark: watcher.told() >= mark or not watcher.runs, 120, f"line {mark}")
+        wait_for(lambda mark=mark: watcher.told() >= mark or not watcher.runs, what=f"line {mark}")
         assert watcher.runs, watcher.log()
         time.sleep(rng.uniform(0.0, 0.3))
         action()

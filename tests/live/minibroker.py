@@ -42,7 +42,7 @@ class MiniBroker:
         self._send(0x30 | again << 3 | qos << 1, body)
 
     def wait_for_subscription(self, count: int = 1) -> None:
-        wait_for(lambda: len(self.topics) >= count, 10, "a subscription")
+        wait_for(lambda: len(self.topics) >= count, what="a subscription")
 
     def drop(self) -> None:
         """Lose the connection."""

@@ -13,7 +13,7 @@ SCRIPT = """
 import sys
 from confluent_kafka import Producer
 cluster = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-(broker,) = cluster.list_topics("rows", timeout=10).brokers.values()
+(broker,) = cluster.list_topics("rows", timeout=60).brokers.values()
 print(f"127.0.0.1:{broker.port}", flush=True)
 sys.stdin.read()
 """
@@ -37,13 +37,13 @@ class Cluster:
             self._producer = Producer({"bootstrap.servers": self.place, "linger.ms": 1, "log_level": 0})
         for value in values:
             send(self._producer, value, topic=topic, key=key, partition=partition)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(120) == 0
 
 
 def inside() -> tuple[Producer, str]:
     """Return a cluster inside this process: it lasts as long as the producer does. And where it listens."""
     producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    (broker,) = producer.list_topics("rows", timeout=10).brokers.values()
+    (broker,) = producer.list_topics("rows", timeout=60).brokers.values()
     return producer, f"127.0.0.1:{broker.port}"
 
 

@@ -33,7 +33,7 @@ def publishing(port: int, topic: str, payloads: Sequence[str | bytes], seconds: 
     try:
         yield
         thread.join()
-        wait_for(lambda: all(one.is_published() for one in sent[-100:]), 60, "the broker's acknowledgement")
+        wait_for(lambda: all(one.is_published() for one in sent[-100:]), what="the broker's acknowledgement")
     finally:
         thread.join()
         client.disconnect()

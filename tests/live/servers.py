@@ -17,8 +17,8 @@ UNPACKED = Path(__file__).parents[2] / ".venv" / "live"
 """Where `scripts/install-live` puts what the machine does not have."""
 TEMPLATES = Path("/usr/share/prometheus/alertmanager")
 """What Debian's Alertmanager reads when it starts."""
-PATIENCE = 30.0
-"""Seconds that a server has to begin to answer."""
+PATIENCE = 300.0
+"""Seconds that something has to happen; a machine with other work to do may take minutes over it."""
 
 
 class Server:
@@ -51,7 +51,7 @@ class Server:
         """Ask it to end, and wait for that."""
         self._process.terminate()
         try:
-            self._process.wait(10)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -81,7 +81,7 @@ def free_port() -> int:
 def answers(port: int) -> bool:
     """Return whether somebody listens on a port of this machine."""
     with socket.socket() as connection:
-        connection.settimeout(1)
+        connection.settimeout(10)
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 

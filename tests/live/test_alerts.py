@@ -36,7 +36,7 @@ def test_an_alert_fires_while_the_event_lasts_and_outlives_a_restart(watched_mod
         def watch() -> None:
             try:
                 with Store(tmp_path / "state") as store:
-                    sinks = [make_sink(f"alertmanager+http://{server.place}?resolve=8")]
+                    sinks = [make_sink(f"alertmanager+http://{server.place}?resolve=40")]
                     Watch(watched_model, [make_source(f"file:{rows}")], sinks, store).run(stop.is_set)
             except BaseException as error:
                 failed.append(error)
@@ -53,7 +53,7 @@ def test_an_alert_fires_while_the_event_lasts_and_outlives_a_restart(watched_mod
         )
         assert alert["startsAt"].startswith("2026-01-01T02:00")
         updated = alert["updatedAt"]
-        servers.wait_for(lambda: alerts(server)[name]["updatedAt"] > updated, what="the alert again")
+        servers.wait_for(lambda: alerts(server).get(name, alert)["updatedAt"] > updated, what="the alert again")
         stop.set()
         thread.join()
         with Store(tmp_path / "state") as store:

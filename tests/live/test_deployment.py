@@ -124,7 +124,7 @@ def test_a_prometheus_answers_the_queries_of_the_dashboard(watched_model, tmp_pa
                 if found := re.search(r"Listening on.*address=(\S+)", line):
                     base = f"http://{found[1]}"
                     break
-            until = time.monotonic() + 30
+            until = time.monotonic() + 300
             rows: list = []
             while not rows and time.monotonic() < until:
                 time.sleep(0.5)
@@ -137,4 +137,4 @@ def test_a_prometheus_answers_the_queries_of_the_dashboard(watched_model, tmp_pa
                     ask(base, target["expr"].replace("$instance", ".*").replace("$__rate_interval", "1m"))
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)

@@ -21,7 +21,7 @@ def test_a_kill_of_the_detector(watched_model, watched_file, tmp_path):
                 servers.wait_for(lambda: watcher.told() >= 300)
                 watcher.kill()
                 watcher.start()
-            watcher.wait_for(len(expected[0]), 60)
+            watcher.wait_for(len(expected[0]))
             watcher.stop()
         finally:
             watcher.kill()

@@ -86,18 +86,18 @@ def test_a_fault_of_the_plant_fires_and_resolves_an_alert(model, tmp_path):
             process = subprocess.Popen(command, stderr=log, env=environment)
         try:
             out = tmp_path / "out"
-            servers.wait_for(lambda: out.exists() and len(out.read_text().splitlines()) > 60, 60, "verdicts")
+            servers.wait_for(lambda: out.exists() and len(out.read_text().splitlines()) > 60, what="verdicts")
             before = firing(manager)
             plant.fault = 8.0
-            servers.wait_for(lambda: len(firing(manager)) > len(before), 60, "an alert")
+            servers.wait_for(lambda: len(firing(manager)) > len(before), what="an alert")
             alert = next(one for one in firing(manager) if one["fingerprint"] not in {b["fingerprint"] for b in before})
             assert (alert["labels"]["alertname"], alert["labels"]["channel"]) == ("PatchAD", "flow")
             plant.fault = 0.0
             gone = lambda: alert["fingerprint"] not in {one["fingerprint"] for one in firing(manager)}  # noqa: E731
-            servers.wait_for(gone, 90, "the end of the alert")
+            servers.wait_for(gone, what="the end of the alert")
         finally:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(servers.PATIENCE) == 0
     with Records(tmp_path / "state") as records:
         told = records.events()
         assert any(one["state"] == "closed" and one["channels"][0][0] == "flow" for one in told)

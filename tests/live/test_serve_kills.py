@@ -47,7 +47,7 @@ def test_kills_lose_and_repeat_no_line_of_sources_and_sinks(watched_model, watch
     try:
         disturb(watcher, len(lines), [kill] * 4, random.Random(0))
         writing.join()
-        watcher.wait_for(len(expected[0]), 60)
+        watcher.wait_for(len(expected[0]))
         watcher.wait_until_said("listening on")  # from then on it ends in order when it is asked to
         watcher.stop()
     finally:
@@ -59,7 +59,7 @@ def test_kills_lose_and_repeat_no_line_of_sources_and_sinks(watched_model, watch
 @pytest.mark.skipif(find_wrk() is None, reason="wrk is not installed; scripts/install-live installs it")
 @pytest.mark.parametrize("connections", [4, 64])
 def test_wrk_loses_no_row(connections, tmp_path):
-    well, text = measure(model_file(tmp_path, None), connections, 3)
+    well, text = measure(model_file(tmp_path, None), connections, 3, patience=60.0)
     assert well, text
 
 

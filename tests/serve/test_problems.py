@@ -130,8 +130,10 @@ def test_a_large_parquet_file_is_refused_before_it_is_read(client, tmp_path, mon
 
 def test_work_that_is_slow(watched_model, monkeypatch):
     with service(watched_model, seconds=0.2) as client:
-        monkeypatch.setattr(client.station.streams, "push", lambda *_: time.sleep(0.6) or ({}, {}))
+        answered = threading.Event()
+        monkeypatch.setattr(client.station.streams, "push", lambda *_: (answered.wait(300), ({}, {}))[1])
         problem = assert_problem(client.post("/v1/streams/a/rows", json=ROWS), 503, "first_index")
+        answered.set()
         assert problem["title"] == "Service Unavailable"
 
 
@@ -143,17 +145,17 @@ def test_overload_is_429(watched_model, monkeypatch):
 
         def wait(*rows):
             busy.set()
-            going.wait(10)
+            going.wait(300)
             return before(*rows)
 
         monkeypatch.setattr(client.station.streams, "push", wait)
         threads = [threading.Thread(target=client.post, args=("/v1/streams/a/rows",), kwargs={"json": ROWS})]
         threads[0].start()
-        assert busy.wait(10)
+        assert busy.wait(300)
         for _ in range(2):
             threads.append(threading.Thread(target=client.post, args=("/v1/streams/a/rows",), kwargs={"json": ROWS}))
             threads[-1].start()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 300
         while client.station.queued < 2 and time.monotonic() < until:
             time.sleep(0.01)
         answer = client.post("/v1/streams/a/rows", json=ROWS)

@@ -93,7 +93,7 @@ def test_a_kill_at_any_moment_loses_and_repeats_nothing(watched_model, tmp_path,
                 station = open_station(watched_model, store, Limits(), Measures())
                 station.attach(*make_ends(ends(tmp_path)))
                 station.start()
-                wait_for(lambda own=station: own.failure is not None or own.streams.count("pump") == len(lines), 60)
+                wait_for(lambda own=station: own.failure is not None or own.streams.count("pump") == len(lines))
                 station.stop()
                 rows = len(store.rows("pump"))
                 if station.failure is not None:

@@ -45,7 +45,7 @@ def messages(place: str, topic: str, count: int) -> list[dict]:
     )
     consumer.subscribe([topic])
     found = []
-    for _ in range(100):
+    for _ in range(1000):
         found += [message for message in consumer.consume(100, 0.2) if message.error() is None]
         if len(found) >= count:
             break

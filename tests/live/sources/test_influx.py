@@ -68,9 +68,9 @@ class Service:
     def send(self, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", body, names)
-        for _ in range(50):
+        for _ in range(1000):
             try:
-                with urllib.request.urlopen(request, timeout=10) as answer:
+                with urllib.request.urlopen(request, timeout=60) as answer:
                     return answer.status, answer.read()
             except urllib.error.HTTPError as error:
                 return error.code, error.read()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 from tests.live.minibroker import MiniBroker
@@ -15,6 +16,7 @@ from patchad.errors import InputError, MissingExtraError
 from patchad.live import mqtt
 from patchad.live.sinks.registry import make_sink
 from patchad.live.sources import mqtt as mqtt_source
+from patchad.live.sources import ordering
 from patchad.live.sources.mqtt import matched
 from patchad.live.sources.registry import make_source
 from patchad.live.store import Store
@@ -31,11 +33,12 @@ def broker():
 class Run:
     """A run that reads from a broker until it has done what it is told."""
 
-    def __init__(self, model, broker, folder, topic="rows", options="settle=1", state=True):
+    def __init__(self, model, broker, folder, topic="rows", options="settle=3600", state=True):
         address = f"mqtt://127.0.0.1:{broker.port}/{topic}?{options}"
         self.out = folder / "out"
         self._store = Store(folder / "state" if state else None)
-        self._watch = Watch(model, [make_source(address)], [make_sink(f"file:{self.out}")], self._store)
+        self.source = make_source(address)
+        self._watch = Watch(model, [self.source], [make_sink(f"file:{self.out}")], self._store)
         self._broker, self._begun = broker, len(broker.topics)
 
     def until(self, count: int, steps) -> Watch:
@@ -123,8 +126,10 @@ def test_a_row_that_is_late_is_not_one_that_is_sent_again(watched_model, broker,
     assert (counts.rows, counts.redelivered, counts.refused) == (3, 2, 3)
 
 
-def test_a_broker_that_has_lost_count_is_waited_for(watched_model, broker, tmp_path, caplog):
+def test_a_broker_that_has_lost_count_is_waited_for(watched_model, broker, tmp_path, caplog, monkeypatch):
     """It is killed: others send again what it does not know, in any order, and numbers begin anew."""
+    waited = [0.0]
+    monkeypatch.setattr(ordering, "time", SimpleNamespace(monotonic=lambda: waited[0]))
     rows = [json.dumps({"time": f"2026-01-01T00:00:{second:02}", "flow": 1.0}) for second in range(9)]
 
     def steps():
@@ -137,16 +142,19 @@ def test_a_broker_that_has_lost_count_is_waited_for(watched_model, broker, tmp_p
         broker.wait_for_subscription(2)
         for packet, number in enumerate((8, 3, 4, 5, 7, 6, 5), 1):
             broker.send(rows[number], packet)
-        yield
+        while len(run.source._order._held) < 7:
+            yield
+        waited[0] = 3600.0
 
-    counts = Run(watched_model, broker, tmp_path).until(11, steps()).counts
+    run = Run(watched_model, broker, tmp_path)
+    counts = run.until(11, steps()).counts
     assert (counts.rows, counts.redelivered, counts.refused) == (9, 2, 0)
     assert "connection is lost" in caplog.text
     assert "forgotten" in caplog.text
 
 
 def test_a_new_session_may_count_from_any_number(watched_model, broker, tmp_path):
-    run = Run(watched_model, broker, tmp_path, options="settle=3600")
+    run = Run(watched_model, broker, tmp_path)
     assert run.until(3, (broker.send('{"flow": 1}', number) for number in (700, 701, 702))).counts.rows == 3
 
 
