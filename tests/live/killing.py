@@ -46,6 +46,9 @@ class Watcher:
         self._log = folder / "watch.log"
         self._arguments = [sys.executable, "-m", "patchad", command, str(model), "--from", source, *more]
         self._arguments += ["--to", f"file:{self.out}", "--state", str(self.state), "--log-level", "info"]
+        settings = folder / "watch.toml"
+        settings.write_text("[streams]\nsilence = 0\n")  # kills, and a busy machine, are silent for longer
+        self._arguments += ["--config", str(settings)]
         self.start()
 
     def start(self) -> None:
