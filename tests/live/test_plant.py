@@ -74,7 +74,8 @@ def test_a_fault_of_the_plant_fires_and_resolves_an_alert(model, tmp_path):
         config.write_text(
             f'model = "{model}"\nstate = "{tmp_path / "state"}"\nlog_level = "info"\n'
             f'sources = ["prometheus+http://{metrics.place}?query={query}&step=200ms"]\n'
-            f'sinks = ["file:{tmp_path / "out"}", "alertmanager+http://{manager.place}?resolve=60"]\n[streams]\nsilence = 0\n'
+            f'sinks = ["file:{tmp_path / "out"}", "alertmanager+http://{manager.place}?resolve=60"]\n'
+            "[streams]\nsilence = 0\n"
         )
         time.sleep(2)
         command = [sys.executable, "-m", "patchad", "watch", "--config", str(config)]

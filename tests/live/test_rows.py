@@ -33,6 +33,16 @@ def test_csv_with_missing_values_states_and_another_header():
     assert three is None
 
 
+def test_of_columns_with_one_name_the_first_counts_as_in_a_file():
+    _, row, header = read(b"time,flow,flow,mode,flow", b"1,2,3,on,4", b"time,flow,flow,mode,flow")
+    assert row.values == {"flow": 2.0, "flow.1": 3.0, "mode": "on", "flow.2": 4.0}
+    assert header is None
+    unnamed = Columns(("channel_0", "channel_1"), named=False)
+    _, row, header = read(b"a,a", b"1,2", b"a,a", columns=unnamed)
+    assert row.values == {"channel_0": 1.0, "channel_1": 2.0}
+    assert header is None
+
+
 def test_json_flat_and_with_values_apart():
     flat, apart = read(b'{"Timestamp": 5, "flow": true, "mode": 3}', b' {"key": 3, "values": {"flow": null}}')
     assert (flat.key, flat.moment, flat.values) == (None, 5.0, {"flow": 1.0, "mode": "3"})

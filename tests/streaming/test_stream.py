@@ -296,7 +296,7 @@ def test_times_may_be_numbers_or_durations(plain):
         ([1.0, 2.0, 3.0], np.nan, "row 10 has no time"),
         ([1.0, 2.0, 3.0], None, "a row has no time, and those before it had"),
         ([1.0, 2.0, 3.0], "2026-01-01", "of another kind than the one before"),
-        ([1.0, 2.0, 3.0], "soon", "times cannot be read"),
+        ([1.0, 2.0, 3.0], "soon", r"times cannot be read \([^\n]*'?soon'?[^\n]*\); pass datetimes"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused_and_leave_the_stream_as_it_was(plain, row, time, message):

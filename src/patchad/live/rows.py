@@ -85,7 +85,9 @@ class RowReader:
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._names: list[str] | None = None
-        """The header of csv; empty for JSON, None before the first line."""
+        """The columns of csv, each once; empty for JSON, None before the first line."""
+        self._header: list[str] = []
+        """The header of csv as it was written."""
         self._separator = ","
         self._time: str | None = None
         """The column of times where none has a usual name: the only one of the first row that holds a date, or none."""
@@ -95,7 +97,7 @@ class RowReader:
     @property
     def state(self) -> dict[str, Any]:
         """What has to be known to go on in the middle of a source."""
-        names = ("_names", "_separator", "_time", "_plain_numbers")
+        names = ("_names", "_header", "_separator", "_time", "_plain_numbers")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -131,7 +133,8 @@ class RowReader:
 
     def _read_header(self, text: str) -> None:
         self._separator = max(SEPARATORS, key=text.count)
-        names = self._cells(text)
+        self._header = self._cells(text)
+        names = _apart(self._header)
         channels, own = self._columns.channels, [name for name in names if not self._is_key_or_time(name)]
         if not self._columns.named and len(own) == len(channels):
             by_place = dict(zip(own, channels, strict=True))
@@ -145,7 +148,7 @@ class RowReader:
 
     def _from_csv(self, text: str, names: Sequence[str]) -> Row | None:
         cells = self._cells(text)
-        if cells == names:
+        if cells in (self._header, names):
             return None  # the header of a file that was added
         if len(cells) != len(names):
             raise InputError(f"the line has {len(cells)} cells, the header {len(names)}; write one for each column")
@@ -229,6 +232,22 @@ class RowReader:
             return float(number[0])
         index, zone, _ = times_of_numbers(number)
         return localized(index, zone)[0] if index.dtype.kind == "M" else float(number[0])
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Return names, each once: of columns with one name the first has it, as in a file that is read at once.
+
+    Examples
+    --------
+    >>> _apart(["flow", "heat", "flow", "flow"])
+    ['flow', 'heat', 'flow.1', 'flow.2']
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        others = (f"{name}.{number}" for number in range(1, len(names) + 1))
+        own = name if name not in found else next(one for one in others if one not in (*found, *names))
+        found[own] = None
+    return list(found)
 
 
 def unicode(text: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from patchad.data.series import match_channels
 from patchad.data.table import FloatArray
-from patchad.errors import InputError, listed
+from patchad.errors import InputError, listed, reason_of
 from patchad.streaming.plan import Plan
 
 PLAIN = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)?")
@@ -145,7 +145,8 @@ def _as_times(times: Any) -> tuple[NDArray[Any], dt.tzinfo | None]:
         moments = pd.to_datetime(list(times), utc=True, format="ISO8601").tz_localize(None)
         return np.asarray(moments.to_numpy()), pd.Timestamp(times[0]).tzinfo
     except (ValueError, TypeError) as error:
-        raise InputError(f"times cannot be read ({error}); pass datetimes, ISO 8601 texts, or numbers") from None
+        reason = reason_of(error).partition(" You might want")[0].rstrip(".")  # to pass arguments that nobody has here
+        raise InputError(f"times cannot be read ({reason}); pass datetimes, ISO 8601 texts, or numbers") from None
 
 
 def _plain_moment(time: Any) -> tuple[NDArray[Any], dt.tzinfo | None] | None:
