@@ -65,6 +65,15 @@ def test_a_reader_that_has_gone_is_no_error(strange):
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_written_to_in_silence(closed):
+    for arguments, code in (("--version", 0), ("inspect nothing-is-there", 2)):
+        command = ["sh", "-c", f'"$0" -m patchad {arguments} {closed}', sys.executable]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+
+
 def test_a_full_disk_behind_stdout_is_an_error():
     with open("/dev/full", "w") as full:  # noqa: PTH123
         calls = [patchad(*call, stdout=full, stderr=subprocess.PIPE) for call in (["bench", "list"], ["--version"])]

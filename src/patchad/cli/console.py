@@ -90,6 +90,9 @@ class _Stream:
 
 def prepare() -> None:
     """Set up the streams and the log of a process that is the command line."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it is closed, as where a service starts the command; nobody reads it
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - as long as the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name
