@@ -126,6 +126,36 @@ def test_what_cannot_share_a_net_is_told(fit, folder, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.parametrize("mode", ["global", "tuned"])
+def test_a_series_that_cannot_be_fitted_costs_its_family_nothing(fit, folder, mode):
+    assert fit("--mode", mode, out="wanted") == 0
+    normal(5).assign(flow=np.inf).to_csv(folder / "infinite.csv", index=False)
+    normal(6).iloc[::-1].to_csv(folder / "backwards.csv", index=False)
+    normal(7, rows=1).to_csv(folder / "single.csv", index=False)
+    assert fit("--mode", mode, "--no-join") == 2
+    errors = manifest(fit.out).set_index("series")["error"]
+    assert errors["m0"] == errors["m1"] == errors["m2"] == ""
+    assert "infinite.csv: X has an infinite value (inf) in row 0, channel 'flow'" in errors["infinite"]
+    assert "time goes back at row 1" in errors["backwards"]
+    assert "at least 32 are needed" in errors["single"]
+    models = [load(out / "m1.safetensors") for out in (fit.out, fit.out.parent / "wanted")]
+    first, second = (model.decision_function(normal(1)) for model in models)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_shared_net_does_not_see_excluded_periods(fit, folder, tmp_path):
+    """What lies in such a period, and so the scale that it gives a series, changes nothing."""
+    (tmp_path / "incidents.csv").write_text("from,to\n2026-01-01T01:00,2026-01-01T01:30\n")
+    options = ("--mode", "global", "--exclude-periods", str(tmp_path / "incidents.csv"))
+    assert fit(*options) == 0
+    frame = normal(1)
+    frame.loc[60:89, WATCHED] = 1e6
+    frame.to_csv(folder / "m1.csv", index=False)
+    assert fit(*options, out="again") == 0
+    first, second = (load(out / "m0.safetensors").net_ for out in (fit.out, tmp_path / "again"))
+    assert all(torch.equal(one, second.state_dict()[name]) for name, one in first.state_dict().items())
+
+
 def test_a_column_names_series_and_periods_are_left_out(folder, tmp_path):
     rows = pd.concat([normal(number).assign(machine=number) for number in range(2)])
     rows.to_parquet(tmp_path / "plant.parquet", index=False)

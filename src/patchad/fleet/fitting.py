@@ -24,6 +24,7 @@ from patchad.data.reading import Reading
 from patchad.data.switches import Switches
 from patchad.data.table import Table
 from patchad.detectors.patchad import PatchAD
+from patchad.detectors.preparing import check_rows, read_train
 from patchad.detectors.together import fit_together
 from patchad.errors import InputError, PatchADError
 from patchad.fleet.detecting import check_apart
@@ -217,14 +218,17 @@ def _finish(out: Path, results: Sequence[Fitted]) -> None:
 
 
 def look_task(task: Task) -> list[tuple[str, tuple[str, ...], str]]:
-    """Return the channels of each series, or why it cannot be read."""
+    """Return the channels of each series, or why it cannot be read or fitted: then it is no part of a family."""
     found: list[tuple[str, tuple[str, ...], str]] = []
     for source, loaded in load(task.sources, task.job.by, task.job.reading):
         try:
             if isinstance(loaded, InputError):
                 found.append((source.name, (), str(loaded)))
             else:
-                found.append((source.name, encoded(loaded.table(), task.job).channels or (), ""))
+                table = encoded(loaded.table(), task.job)
+                pieces, *_ = read_train(PatchAD(**task.job.parameters), _pieces(table, task.job))
+                check_rows([segment for piece in pieces for segment in piece.segments])
+                found.append((source.name, table.channels or (), ""))
         except InputError as error:
             found.append((source.name, (), source.told(error)))
     return found
@@ -239,7 +243,8 @@ def share_task(task: Task) -> str:
             if isinstance(loaded, InputError):
                 return str(loaded)
             table = encoded(loaded.table(), task.job)
-            tables.append(_scaled(table.take(slice(max(len(table.values) - most, 0), None)), tables[:1]))
+            newest = table.take(slice(max(len(table.values) - most, 0), None))
+            tables += _scaled(_pieces(newest, task.job), tables[:1])
         path = Path(task.files[0])
         detector = PatchAD(**task.job.parameters).keep_training(path.with_suffix(TRAINING)).fit(tables)
         if current_ranks().number == 0:
@@ -294,8 +299,12 @@ def _prepared(source: Source, table: Table, task: Task) -> _Waiting:
         steps = job.tune_steps if job.mode == "tuned" else 0
         detector.begin_with(shared.net_.state_dict(), steps)
         table = _ordered(encoded(table, job), shared.fit_columns_)
-    tables = exclude_periods([table], job.excluded) if job.excluded else [table]
-    return _Waiting(source, detector, tables, len(table.values))
+    return _Waiting(source, detector, _pieces(table, job), len(table.values))
+
+
+def _pieces(table: Table, job: FitJob) -> list[Table]:
+    """Return what is left of a table without the periods that are no part of train."""
+    return exclude_periods([table], job.excluded) if job.excluded else [table]
 
 
 def _fit(waiting: Sequence[_Waiting], task: Task) -> list[Fitted]:
@@ -357,12 +366,15 @@ def _ordered(table: Table, names: Sequence[str]) -> Table:
     return replace(table, values=table.values[:, [own.index(name) for name in names]], channels=tuple(names))
 
 
-def _scaled(table: Table, first: Sequence[Table]) -> Table:
-    """Scale each channel to mean 0 and spread 1, with the channels in the order of the first table."""
-    table = _ordered(table, first[0].channels or ()) if first else table
-    values = table.values.astype(np.float64)
+def _scaled(tables: Sequence[Table], first: Sequence[Table]) -> list[Table]:
+    """Scale each channel of a series to mean 0 and spread 1, with the channels in the order of the first table."""
+    tables = [_ordered(table, first[0].channels or ()) if first else table for table in tables]
+    values = np.concatenate([table.values for table in tables]).astype(np.float64)
     known = np.isfinite(values)
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, values, 0).sum(axis=0) / count
     spread = np.sqrt((np.where(known, values - mean, 0) ** 2).sum(axis=0) / count)
-    return replace(table, values=((values - mean) / np.where(spread > 0, spread, 1)).astype(np.float32), kind="numpy")
+    spread[spread == 0] = 1
+    return [
+        replace(table, values=((table.values - mean) / spread).astype(np.float32), kind="numpy") for table in tables
+    ]
