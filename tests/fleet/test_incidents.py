@@ -124,6 +124,12 @@ def test_the_page_of_a_large_fleet_is_cut_and_says_so():
     assert "1 could not be judged" in page
 
 
+def test_the_page_counts_one_event_as_one():
+    page = render_fleet([result("a", [100]), result("b", [])], [], {}).decode()
+    assert "1 event in 1 of 2 series" in page
+    assert "0 incidents of several series." in page
+
+
 def test_false_alarms_of_all_series_together_keep_their_promise(fleet, tmp_path, watched_model, capsys):
     """Fault-free series: together they have as many false events as were allowed for all, or fewer."""
     series, rows, allowed = 20, 2000, 2.0
@@ -154,3 +160,9 @@ def test_the_page_filters_series_in_a_browser(tmp_path):
         page.fill("#wanted", "SITE B")
         assert [text.split()[0] for text in shown.all_inner_texts()] == ["s1"]
         assert messages == []
+        phone = {"viewport": {"width": 320, "height": 700}, "is_mobile": True}
+        small = browser.new_context(offline=True, **phone).new_page()
+        stations = [result(f"pumping_station_of_the_north_{number}", [100]) for number in range(4)]
+        path.write_bytes(render_fleet(stations, find_incidents(stations), {}))
+        small.goto(path.as_uri())
+        assert small.evaluate("document.documentElement.scrollWidth") <= 320  # the table scrolls, not the page

@@ -57,19 +57,26 @@ def render_fleet(results: Sequence[Result], incidents: Sequence[Incident], repor
 def _summary(results: Sequence[Result], shared: Sequence[Incident]) -> str:
     done = [one for one in results if not one.error]
     events, eventful = sum(len(one.events) for one in done), sum(bool(one.events) for one in done)
-    text = f"{events:,} events in {eventful:,} of {len(done):,} series, {sum(one.rows for one in done):,} rows"
+    text = (
+        f"{_counted(events, 'event')} in {eventful:,} of {len(done):,} series, {sum(one.rows for one in done):,} rows"
+    )
     unlikely = sum(one.unlikely for one in shared)
-    text += f"; {len(shared):,} times several series at once, {unlikely:,} of them more than chance"
+    text += f"; {_counted(len(shared), 'incident')} of several series"
+    text += f", {unlikely:,} of them more than chance" if shared else ""
     failed = len(results) - len(done)
     return text + (f"; {failed:,} could not be judged" if failed else "") + "."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _incident(one: Incident) -> dict[str, Any]:
     told = [f"{name} {value}" for name, value in one.shared.items()]
     told += [f"{name} leads in {count}" for name, count in one.channels if count > 1]
     return {
-        "start": one.start,
-        "stop": one.stop,
+        "start": str(one.start).replace("T", " "),
+        "stop": str(one.stop).replace("T", " "),
         "count": len(one.series),
         "names": ", ".join(one.series[:MOST_NAMES]),
         "more": max(len(one.series) - MOST_NAMES, 0),
@@ -81,7 +88,7 @@ def _incident(one: Incident) -> dict[str, Any]:
 def _series(one: Result, report: str) -> dict[str, Any]:
     groups = ", ".join(f"{name} {value}" for name, value in one.groups.items())
     count = len(one.events)
-    told = f"{count} event{'' if count == 1 else 's'}" if count else "no event"
+    told = _counted(count, "event") if count else "no event"
     told += f", worst {one.worst_severity:.0f}" if one.worst_severity is not None else ""
     top = max(max(one.outline, default=0.0), 1.2)
     wide = 96 / max(len(one.outline) - 1, 1)
