@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from patchad.cli.folders import Folders
 from patchad.data.names import visible
 from patchad.data.reading import Grid, Reading
 from patchad.errors import InputError, listed
+from patchad.report.panels import KINDS
 
 if TYPE_CHECKING:
     from patchad.data.table import Table
@@ -35,9 +36,12 @@ MODEL = ".safetensors"
 Answer = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """How to read the data, where the defaults do not fit."""
+
+    __pydantic_config__: ClassVar[Answer] = {"extra": "forbid"}
+    """An option that there is none of is refused: the assistant would believe that it counts."""
 
     time: str | None = None
     """The column of times; by default found by name or content."""
@@ -215,6 +219,8 @@ class Tools:
         first, most
             Which of them: so many, from this one on.
         """
+        if kind is not None and kind not in KINDS:
+            raise InputError(f"kind={kind!r} is unknown; use one of {listed(tuple(KINDS))}")
         events = [
             {"series": name, "summary": summarize(detection, event), **event.to_dict()}
             for name, detection in self._result(result).found.items()
