@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from tests.conftest import WATCHED, waves
 
+from patchad import make
 from patchad.adapters.mlflow import log_model, save_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -37,3 +38,13 @@ def test_a_saved_folder_holds_no_pickle_and_loads(watched_model, frame, tmp_path
     assert len(loaded.predict(frame.drop(columns="heat"))) == 150  # a missing channel is scored without
     with pytest.raises(mlflow.exceptions.MlflowException):
         loaded.predict(pd.DataFrame({"flow": ["much"]}))
+
+
+def test_a_model_without_names_takes_rows_by_position(tmp_path):
+    rows = waves(150, seed=2)
+    detector = make("moving_zscore").fit(rows)
+    save_model(detector, tmp_path / "model")
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    wanted = detector.decision_function(rows)
+    for given in (rows.astype(np.float64), pd.DataFrame(rows.astype(np.float64))):
+        np.testing.assert_array_equal(loaded.predict(given)["score"], wanted)

@@ -61,6 +61,20 @@ def test_scores_are_those_of_batch_and_scoring_changes_nothing():
         RiverDetector(warmup=5)
 
 
+def test_text_of_other_features_is_ignored_and_none_is_missing():
+    online = RiverDetector(make("moving_zscore"), warmup=40)
+    for row, _ in Rows(50):
+        online.learn_one(row)
+    without = {f"v{i}": 0.1 for i in range(5)}
+    plain = online.score_one(without)
+    assert online.score_one(without | {"v5": None, "site": "north"}) == plain
+    online.learn_one(without | {"site": "north"})
+    with pytest.raises(InputError, match="feature 'v0' has the value 'high'; leave it out"):
+        online.learn_one({"v0": "high"})
+    with pytest.raises(InputError, match="feature 'site' has the value"):
+        RiverDetector(make("moving_zscore")).learn_one({"site": "north"})
+
+
 def test_with_a_scaler_and_a_filter_of_river():
     model = compose.Pipeline(preprocessing.StandardScaler(), RiverDetector(make("moving_zscore"), warmup=100))
     filtered = anomaly.QuantileFilter(RiverDetector(make("moving_zscore"), warmup=60), q=0.95)

@@ -31,7 +31,8 @@ class ScoringModel:
 
     def predict(self, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:  # noqa: ARG002
         """Judge the rows, in their order; times are the frame's index, if any."""
-        found: pd.DataFrame = self.detector.detect(model_input).to_frame().reset_index(drop=True)
+        rows = model_input if self.detector.named_ else pd.DataFrame(model_input).to_numpy()
+        found: pd.DataFrame = self.detector.detect(rows).to_frame().reset_index(drop=True)
         return found
 
 
@@ -60,7 +61,10 @@ def save_model(detector: Detector, path: str | Path, **options: Any) -> None:
 
 
 def _described(detector: Detector, path: Path) -> dict[str, Any]:
-    inputs = Schema([ColSpec("double", name, required=False) for name in detector.channels_])
+    if detector.named_:
+        inputs = Schema([ColSpec("double", name, required=False) for name in detector.channels_])
+    else:  # matched by position
+        inputs = Schema([ColSpec("double") for _ in detector.channels_])
     outputs = Schema([ColSpec("double", "score"), ColSpec("double", "level"), ColSpec("boolean", "alarm")])
     return {
         "loader_module": __name__,

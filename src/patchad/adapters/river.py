@@ -59,11 +59,10 @@ class RiverDetector(AnomalyDetector):  # type: ignore[misc]
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Take the next row."""
-        row = {str(name): float(value) for name, value in x.items()}
         if self.stream_ is not None:
-            self.stream_.push(self._known(row))
+            self.stream_.push(self._known(x))
             return
-        self._rows.append(row)
+        self._rows.append({str(name): _number(name, value) for name, value in x.items()})
         if len(self._rows) == self.warmup:
             train = pd.DataFrame(self._rows)
             train = train[sorted(train.columns)]
@@ -77,13 +76,14 @@ class RiverDetector(AnomalyDetector):  # type: ignore[misc]
         if self.stream_ is None or self.detector_ is None:
             return 0.0
         probe = StreamDetector.restore(self.detector_, self.stream_.snapshot())
-        probe.push(self._known({str(name): float(value) for name, value in x.items()}))
+        probe.push(self._known(x))
         verdict = probe.outlook()
         return 0.0 if verdict is None or np.isnan(verdict.score) else float(verdict.score)
 
-    def _known(self, row: dict[str, float]) -> dict[str, float]:
+    def _known(self, x: Mapping[Any, Any]) -> dict[str, float]:
+        """Return the features that the fit knew."""
         known = () if self.detector_ is None else self.detector_.channels_
-        return {name: value for name, value in row.items() if name in known}
+        return {str(name): _number(name, value) for name, value in x.items() if str(name) in known}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the stream, of which a snapshot goes along."""
@@ -100,3 +100,11 @@ class RiverDetector(AnomalyDetector):  # type: ignore[misc]
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         """Return the parameters that River's own checks use."""
         yield {"detector": make("moving_zscore"), "warmup": 50}
+
+
+def _number(name: Any, value: Any) -> float:
+    """Return a feature's value; None is a missing one."""
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"feature {name!r} has the value {value!r}; leave it out, or encode it as a number") from None
