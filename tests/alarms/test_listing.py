@@ -202,6 +202,20 @@ def test_a_stuck_sensor_explains_what_is_near_it_however_far_apart_events_are_jo
     assert [event.start for event in stage.events if event.kind == "anomaly"] == expected
 
 
+@pytest.mark.parametrize("row", [395, 505])
+def test_an_event_that_a_stuck_sensor_explains_hides_no_impossible_value(row):
+    values = np.random.default_rng(5).standard_normal((800, 2))
+    values[400:500, 0] = 0.5
+    values[row : row + 2, 1] = 1000.0
+    scores = np.zeros(800)
+    scores[392:408] = scores[494:508] = 9.0
+    stage = make()
+    feed(stage, scores, values)
+    stage.flush()
+    found = [("stuck", 400, "a"), ("range", row, "b")]
+    assert [(one.kind, one.start, one.channels[0][0]) for one in stage.events] == sorted(found, key=lambda one: one[1])
+
+
 def test_a_channel_that_was_never_there_explains_nothing_but_its_return():
     values = np.random.default_rng(5).standard_normal((600, 2))
     values[:400, 0] = np.nan

@@ -35,7 +35,8 @@ DEAD: tuple[SensorKind, ...] = ("stuck", "missing")
 class AlarmStage:
     """Find the events of a series, and mark the rows that alarm.
 
-    What the operator does not want to know of is dropped before it can be a repeat or hide impossible values.
+    What the operator does not want to know of, or a dead sensor explains, is dropped before it can be a repeat or hide
+    impossible values.
     Values come in by `observe`, as soon as they are measured; scores follow in the same order by `push`, with NaN where
     a row has none. `end_segment` says that the next rows do not follow the last. `push`, `end_segment` and `flush`
     return the alarms that became final, in the order of the rows.
@@ -103,7 +104,7 @@ class AlarmStage:
         self._sensors = SensorStage(knowledge.limits(rules.sensors.lasting(shape.min_duration), rules.usual.center))
         self._judge = Judge(knowledge, rules.usual, before=shape.before, after=shape.after)
         self._dropped: list[Finding] = []
-        """Findings that do not matter, whose rows are not final."""
+        """Findings that do not matter or that a dead sensor explains, whose rows are not final."""
         self._kept = 0
         """Rows of the segment that have a score."""
         self._held: list[tuple[NDArray[np.intp], Scored, FloatArray, BoolArray, BoolArray]] = []
@@ -319,14 +320,11 @@ class AlarmStage:
             if newest + smear >= dead_from and not final:
                 break
             place += 1
-            if not found.matters:
-                self._dropped.append(found)
-                continue
-            if found.confirmed:
+            if found.matters and found.confirmed:
                 self._going.append(found)
-                continue
-            explained = sum(map(self._is_explained, found.active))
-            if explained <= EXPLAINED * len(found.active):
+            elif not found.matters or sum(map(self._is_explained, found.active)) > EXPLAINED * len(found.active):
+                self._dropped.append(found)
+            else:
                 first = repeats.counted_on(found)
                 self._going += [found] if first is None else []
                 self._recount(first)
@@ -415,7 +413,7 @@ class AlarmStage:
         return not is_short and not (self._inside[seen] | self._over_level()[seen]).any()
 
     def _over_level(self) -> BoolArray:
-        """Mark the rows over the level, but for those of findings that do not matter."""
+        """Mark the rows over the level, but for those of findings that are dropped."""
         over = self._over.copy()
         for found in self._dropped:
             over[max(min(found.active) - self._first, 0) : max(found.until + 1 - self._first, 0)] = False
