@@ -168,6 +168,13 @@ def test_errors_say_what_to_do(folder):
     assert "is no interval" in refusal(only, "describe_data", data=["today.csv"], options={"every": "often"})
     assert "validation error" in refusal(only, "describe_data", data="today.csv", options={"sort": "maybe"})
     assert "today.csv" in refusal(only, "inspect_model", model="today.csv")
+    unknown_option = refusal(only, "describe_data", data=["today.csv"], options={"sorted": True})
+    assert "sorted" in unknown_option
+    kinds = [
+        ("detect", {"model": "model.safetensors", "data": ["today.csv"]}),
+        ("list_events", {"result": "result-1", "kind": "drift"}),
+    ]
+    assert "kind='drift' is unknown; use one of 'anomaly'" in converse(only, *kinds)[1]
     found = ("detect", {"model": "model.safetensors", "data": ["today.csv", "broken.csv"]})
     unknown = ("explain_event", {"result": "result-1", "event": "none"})
     answer, refused = converse(only, found, unknown)
