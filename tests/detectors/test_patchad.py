@@ -73,7 +73,7 @@ def test_fit_with_names_matches_by_name_and_reports_extra_columns(train):
     np.testing.assert_array_equal(detector.decision_function(shuffled), expected)
     np.testing.assert_array_equal(detector.decision_function(train), expected)
     assert "ignored columns that were not in the fit: 'extra'" in detector.detect(shuffled).notes
-    with pytest.raises(InputError, match="channel 'x', 'y', 'z' of the fit is missing"):
+    with pytest.raises(InputError, match="channels 'x', 'y', 'z' of the fit are missing"):
         detector.predict(frame.rename(columns=str.upper))
     with pytest.raises(InputError, match="X has 2 features, but PatchAD is expecting 3"):
         detector.predict(train[:, :2])

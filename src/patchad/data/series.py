@@ -106,9 +106,10 @@ def match_channels(
         return Matched(table.values[:, [columns.index(name) for name in channels]])
     absent = tuple(name for name in channels if name not in table.channels)
     if len(absent) == len(channels) or (absent and complete):
+        several = len(absent) > 1
         raise InputError(
-            f"channel {listed(absent)} of the fit is missing; the columns are {listed(table.channels)}: "
-            "add or rename a column, or pass a plain array to match by position"
+            f"channel{'s' * several} {listed(absent)} of the fit {'are' if several else 'is'} missing; "
+            f"the columns are {listed(table.channels)}: add or rename a column, or pass a plain array to match by position"
         )
     ignored = tuple(name for name in (*table.ignored, *table.channels) if name not in columns)
     if table.channels == channels:

@@ -60,7 +60,8 @@ class Promise(Threshold):
     def __post_init__(self) -> None:
         require(
             0 < self.false_alarms <= 10_000,
-            f"false_alarms={self.false_alarms} is out of range; it is a number of events per 10,000 rows, over 0",
+            f"false_alarms={self.false_alarms} is out of range; it is a number of events per 10,000 rows, "
+            "over 0 and at most 10,000",
         )
 
     def fit(self, calibration: FloatArray) -> Self:
