@@ -98,6 +98,16 @@ def test_other_faults_are_found_beside_and_inside_what_was_accepted(detector):
     assert 1290 <= event.start < event.stop <= 1340
 
 
+def test_values_that_are_hardly_further_out_than_accepted_ones_are_possible(detector):
+    limit = detector.alarm_rules_.sensors.high[0]
+    far, further = waves(ROWS, seed=1), waves(ROWS, seed=1)
+    far[1200:1500, 0] += limit - far[1200:1500, 0].max() - 0.01
+    further[1200:1500, 0] += limit - further[1200:1500, 0].max() + 0.01
+    assert "range" not in {event.kind for event in events(detector, far)}
+    detector.accept(far, start=1200, stop=1500)
+    assert not events(detector, further)
+
+
 def test_a_sensor_that_may_rest_hides_no_fault_of_another(detector):
     rows = put_in(waves(ROWS, seed=1), "stuck")
     detector.accept(rows, start=1200, stop=1500)

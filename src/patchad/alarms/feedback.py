@@ -67,7 +67,7 @@ class Judgement:
     """(channel,), rows for which it was missing."""
     low: FloatArray
     high: FloatArray
-    """(channel,), its range where it left the range of train; the largest float and its negative where it did not."""
+    """(channel,), its range; the largest float and its negative where nothing is known of it."""
 
     def __str__(self) -> str:
         verb, count = "accepted" if self.accepted else "confirmed", len(self.patterns)

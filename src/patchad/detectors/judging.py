@@ -180,18 +180,15 @@ def _nothing(channels: int) -> dict[str, FloatArray]:
 
 
 def _sensor_limits(values: FloatArray, given: slice, rules: SensorRules) -> dict[str, FloatArray]:
-    """Measure what broke the rules of sensors in these rows."""
+    """Measure what broke the rules of sensors in these rows, and the range of their values."""
     limits = _nothing(values.shape[1])
+    limits["low"] = np.fmin(limits["low"], np.fmin.reduce(values[given], axis=0))
+    limits["high"] = np.fmax(limits["high"], np.fmax.reduce(values[given], axis=0))
     stage = SensorStage(rules)
     for found in stage.push(values) + stage.flush():
-        if found.start >= given.stop or found.stop <= given.start:
+        if found.start >= given.stop or found.stop <= given.start or found.kind == "range":
             continue
         channels, rows = list(found.channels), found.stop - found.start
-        if found.kind == "range":
-            own = values[max(found.start, given.start) : min(found.stop, given.stop), channels]
-            limits["low"][channels] = np.fmin(limits["low"][channels], np.nanmin(own, axis=0))
-            limits["high"][channels] = np.fmax(limits["high"][channels], np.nanmax(own, axis=0))
-            continue
         name = "freeze" if found.kind == "stuck" else "silence"
         whole = found.kind == "missing" and rows == len(values)  # never there, however long the series
         length = float(np.finfo(np.float64).max) / 4 if whole else float(rows)
