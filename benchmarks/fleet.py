@@ -2,8 +2,8 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.fleet efficiency [--series 40] [--rows 10000] [--rounds 5]
     OMP_NUM_THREADS=1 python -m benchmarks.fleet long [--rows 20000000] [--channels 10] [--detector patchad] [--compare]
-    python -m benchmarks.fleet together [--nets 200] [--channels 10] [--steps 300] [--device cuda]
-    OMP_NUM_THREADS=1 python -m benchmarks.fleet modes --data DIR [--entities 3] [--steps 300] [--device auto]
+    python -m benchmarks.fleet together [--nets 200] [--channels 10] [--steps 300] [--device cuda] [--workers 16]
+    OMP_NUM_THREADS=1 python -m benchmarks.fleet modes --data DIR [--entities 3] [--steps 300] [--workers 16]
     OMP_NUM_THREADS=1 python -m benchmarks.fleet promise [--series 100] [--rows 10000] [--rate 10] [--rounds 5]
 
 `efficiency` judges the same series with one process, two processes of joblib and two workers of Ray, one after the
@@ -14,10 +14,13 @@ processes, which tell the cost of an engine also where other programs keep the m
 peak RAM of all processes; with `--compare` it also judges the file in one pass and compares scores, alarms and events.
 A file of 8,700,000 rows and 100 channels has 5 GB.
 
-`together` fits detectors one after the other and at once, in turns, in this process.
+`together` fits detectors at once and one after the other, in turns, the latter in this process; `--workers` are the
+processes that prepare the series and learn all but the nets, `--alone` the detectors that are fitted one after the
+other, whose time is scaled.
 
 `modes` fits families of equal channels with a net for each series, one for all, and one for all that is tuned, and
-prints VUS-PR and the seconds of a series; `--entities` takes the series with the fewest rows only. DIR holds datasets.
+prints VUS-PR and the seconds of a series, those of the fleet over the number of its series; `--entities` takes the
+series with the fewest rows only, `--records` is a file for a line of JSON for each. DIR holds datasets.
 
 `promise` judges fault-free fleets under `--fleet-false-alarms` and counts their events.
 """
@@ -28,13 +31,13 @@ import argparse
 import json
 import os
 import tempfile
-import threading
 import time
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import pandas as pd
+from benchmarks.processes import Watch
 
 from patchad import load, make
 
@@ -86,7 +89,7 @@ def efficiency(series: int, rows: int, rounds: int) -> None:
                 out = folder / f"{kind}{workers}-{turn}"
                 job = Job(model=path, data=(str(folder / "data"),), out=out)
                 began = time.perf_counter()
-                with _Watch(ram=False) as watch, make_runner(kind, workers, None) as runner:
+                with Watch(ram=False) as watch, make_runner(kind, workers, None) as runner:
                     detect_fleet(job, runner)
                 seconds[engine].append(time.perf_counter() - began)
                 cpu[engine].append(watch.cpu)
@@ -131,7 +134,7 @@ def long(rows: int, channels: int, detector: str, *, compare: bool) -> None:
         fitted = model(folder, detector, channels)
         job = Job(model=fitted, data=(str(path),), out=folder / "out", long_rows=1)
         began = time.perf_counter()
-        with _Watch() as watch, make_runner("local", 2, None) as runner:
+        with Watch() as watch, make_runner("local", 2, None) as runner:
             outcome = detect_fleet(job, runner)
         own = time.perf_counter() - began
         events = [dict(event) for event in outcome.results[0].events]
@@ -147,70 +150,6 @@ def long(rows: int, channels: int, detector: str, *, compare: bool) -> None:
             wanted = json.loads(json.dumps([event.to_dict() for event in one.events]))
             same = [{k: v for k, v in event.items() if k in ("id", "start", "stop", "kind")} for event in events]
             print("events equal:", same == [{k: event[k] for k in same[0]} for event in wanted] if same else not wanted)
-
-
-class _Watch:
-    """Follow this process and its children: CPU seconds, and RAM, what is their own and once what they share."""
-
-    def __init__(self, *, ram: bool = True) -> None:
-        self._ram = ram
-
-    def __enter__(self) -> _Watch:
-        self.peak, self._stopped = 0, threading.Event()
-        self._seconds: dict[int, float] = {}
-        self._look()
-        self._before = sum(self._seconds.values())
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        self._look()
-
-    @property
-    def cpu(self) -> float:
-        """CPU seconds since the start."""
-        return sum(self._seconds.values()) - self._before
-
-    def _follow(self) -> None:
-        while not self._stopped.wait(0.2):
-            self._look()
-
-    def _look(self) -> None:
-        family = _family(os.getpid())
-        for number in family:
-            self._seconds[number] = max(self._seconds.get(number, 0.0), _cpu_seconds(number))
-        if self._ram:
-            self.peak = max(self.peak, sum(_proportional(number) for number in family))
-
-
-def _cpu_seconds(number: int) -> float:
-    try:
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _family(parent: int) -> list[int]:
-    found = [parent]
-    for one in found:
-        for task in Path(f"/proc/{one}/task").glob("*/children"):
-            try:
-                found += [int(child) for child in task.read_text().split()]
-            except OSError:
-                continue
-    return found
-
-
-def _proportional(number: int) -> int:
-    try:
-        lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 def main() -> None:
@@ -233,12 +172,16 @@ def main() -> None:
     third.add_argument("--steps", type=int, default=300)
     third.add_argument("--rounds", type=int, default=3)
     third.add_argument("--device", default="cuda")
+    third.add_argument("--workers", type=int, default=os.cpu_count())
+    third.add_argument("--alone", type=int, default=None)
     fourth = commands.add_parser("modes")
     fourth.add_argument("--data", type=Path, required=True)
     fourth.add_argument("--families", nargs="+", default=["MSL", "SMAP", "SMD", "NAB"])
     fourth.add_argument("--entities", type=int, default=None)
     fourth.add_argument("--steps", type=int, default=300)
     fourth.add_argument("--device", default="auto")
+    fourth.add_argument("--workers", type=int, default=1)
+    fourth.add_argument("--records", type=Path, default=None)
     fifth = commands.add_parser("promise")
     fifth.add_argument("--series", type=int, default=100)
     fifth.add_argument("--rows", type=int, default=10_000)

@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from benchmarks.processes import Watch
 
 from patchad import datasets, load, make
 from patchad.datasets.backgrounds import BACKGROUNDS, calm
 from patchad.datasets.entity import Entity
 from patchad.fleet.detecting import Job, Options, detect_fleet
 from patchad.fleet.fitting import FitJob, Mode, fit_fleet
-from patchad.fleet.local import LocalRunner
-from patchad.fleet.runner import make_runner
+from patchad.fleet.runner import Runner, make_runner
 from patchad.metrics import vus
 
 LEAST_ROWS = 400
@@ -44,37 +48,84 @@ def chosen(name: str, data: Path, entities: int | None) -> list[Entity]:
     return sorted(own, key=lambda one: len(one.train) + len(one.test))[:entities]
 
 
-def modes(data: Path, families: list[str], entities: int | None, steps: int, device: str) -> None:
+@dataclass(frozen=True)
+class Judged:
+    """A model and the series that it is judged by."""
+
+    model: Path
+    entity: Entity
+
+
+def modes(
+    data: Path,
+    families: list[str],
+    entities: int | None,
+    steps: int,
+    device: str,
+    workers: int,
+    records: Path | None,
+) -> None:
     """Fit families of series in all modes; print VUS-PR and the seconds of a series."""
     print(f"{'family':<8}{'series':>8}{'channels':>10}{'mode':>9}{'VUS-PR':>9}{'seconds a series':>18}{'CPU s':>8}")
-    for name in families:
-        own = chosen(name, data, entities)
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            (folder / "train").mkdir()
-            for one in own:
-                frame_of(one.train).to_parquet(folder / "train" / f"{one.name}.parquet", index=False)
-            for mode in MODES:
-                parameters = {"max_steps": steps, "device": device}
-                job = FitJob(data=(str(folder / "train"),), out=folder / mode, mode=mode, parameters=parameters)
-                began, used = time.perf_counter(), time.process_time()
-                outcome = fit_fleet(job, LocalRunner(1))
-                seconds, cpu = (
-                    (now - then) / len(own) for now, then in ((time.perf_counter(), began), (time.process_time(), used))
-                )
-                if outcome.failed:
-                    raise RuntimeError(outcome.failed)
-                scores = [_vus_pr(folder / mode / f"{one.name}.safetensors", one) for one in own]
+    with make_runner("local", workers, None) as runner:
+        for _ in runner.run(_start, range(4 * workers)):
+            pass
+        for name in families:
+            for found in _family(name, chosen(name, data, entities), steps, device, runner):
                 print(
-                    f"{name:<8}{len(own):>8}{own[0].channels:>10}{mode:>9}{np.mean(scores):>9.3f}{seconds:>18.1f}{cpu:>8.1f}",
+                    "{family:<8}{series:>8}{channels:>10}{mode:>9}{vus_pr:>9.3f}{seconds:>18.2f}{cpu:>8.1f}".format(
+                        **found
+                    ),
                     flush=True,
                 )
-    print(f"{steps} steps of training, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}")
+                if records is not None:
+                    with records.open("a") as file:
+                        file.write(json.dumps(found) + "\n")
+    print(
+        f"{steps} steps of training, device {device}, {workers} workers, {os.cpu_count()} cores, load average "
+        f"{os.getloadavg()[0]:.1f}"
+    )
 
 
-def _vus_pr(model: Path, entity: Entity) -> float:
-    scores = load(model).decision_function(frame_of(entity.test))
-    return float(vus(labels=entity.labels, scores=np.asarray(scores)).pr)
+def _start(_: int) -> None:
+    """Let a worker import what it will need."""
+    time.sleep(0.1)
+
+
+def _family(name: str, own: list[Entity], steps: int, device: str, runner: Runner) -> Iterator[dict[str, Any]]:
+    """Yield what was measured of a family in each mode."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "train").mkdir()
+        for one in own:
+            np.save(folder / "train" / f"{one.name}.npy", one.train)
+        for mode in MODES:
+            parameters = {"max_steps": steps, "device": device}
+            job = FitJob(data=(str(folder / "train"),), out=folder / mode, mode=mode, parameters=parameters)
+            with Watch(ram=False) as watch:
+                began = time.perf_counter()
+                outcome = fit_fleet(job, runner)
+                seconds = time.perf_counter() - began
+            if outcome.failed:
+                raise RuntimeError(outcome.failed)
+            tasks = [Judged(folder / mode / f"{one.name}.safetensors", one) for one in own]
+            scores = {task.entity.name: score for task, score in runner.run(_vus_pr, tasks)}
+            yield {
+                "family": name,
+                "series": len(own),
+                "channels": own[0].channels,
+                "mode": mode,
+                "vus_pr": float(np.mean(list(scores.values()))),
+                "seconds": seconds / len(own),
+                "cpu": watch.cpu / len(own),
+                "judging_seconds": time.perf_counter() - began - seconds,
+                "of_series": dict(sorted(scores.items())),
+            }
+
+
+def _vus_pr(task: Judged) -> float:
+    scores = load(task.model).decision_function(task.entity.test)
+    return float(vus(labels=task.entity.labels, scores=np.asarray(scores)).pr)
 
 
 def promise(series: int, rows: int, rate: float, rounds: int, detector: str) -> None:

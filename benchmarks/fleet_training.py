@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from benchmarks.processes import Watch
 
 from patchad import PatchAD
 from patchad.detectors.together import fit_together
+from patchad.fleet.runner import make_runner
 
 
 def waves(rows: int, seed: int, channels: int) -> np.ndarray:
@@ -23,45 +25,53 @@ def waves(rows: int, seed: int, channels: int) -> np.ndarray:
     return (np.sin(phases) + 0.1 * random.standard_normal((rows, channels))).astype(np.float32)
 
 
-def together(nets: int, channels: int, rows: int, steps: int, rounds: int, device: str) -> None:
-    """Fit detectors one after the other and at once, in turns."""
+def together(
+    nets: int, channels: int, rows: int, steps: int, rounds: int, device: str, workers: int, alone: int | None
+) -> None:
+    """Fit detectors one after the other and at once, in turns; of the former the first `alone`, their time scaled."""
     series = [waves(rows, seed, channels) for seed in range(nets)]
+    some = nets if alone is None else min(alone, nets)
 
-    def detectors() -> list[PatchAD]:
-        return [PatchAD(max_steps=steps, device=device, random_state=seed) for seed in range(nets)]
+    def detectors(count: int) -> list[PatchAD]:
+        return [PatchAD(max_steps=steps, device=device, random_state=seed) for seed in range(count)]
 
-    def alone() -> list[PatchAD]:
-        return [detector.fit(own) for detector, own in zip(detectors(), series, strict=True)]
+    def one_by_one() -> list[PatchAD]:
+        return [detector.fit(own) for detector, own in zip(detectors(some), series, strict=False)]
 
     def at_once() -> list[PatchAD]:
-        found = detectors()
-        errors = [error for error in fit_together(found, series) if error is not None]
+        found = detectors(nets)
+        with make_runner("local", workers, None) as runner:
+            run = runner.run if workers > 1 else None
+            errors = [error for error in fit_together(found, series, run=run) if error is not None]
         if errors:
             raise errors[0]
         return found
 
-    detectors()[0].fit(series[0])  # loads and compiles what both need
-    fit_together(detectors()[:2], series[:2])
-    found: dict[str, list[tuple[float, float, float]]] = {"one after the other": [], "together": []}
+    detectors(1)[0].fit(series[0])  # loads and compiles what both need
+    fit_together(detectors(2), series[:2])
+    found: dict[str, list[np.ndarray]] = {"one after the other": [], "together": []}
     fitted: dict[str, list[PatchAD]] = {}
     for turn in range(rounds):
-        for name, function in (("one after the other", alone), ("together", at_once)):
+        for name, function, share in (("together", at_once, 1.0), ("one after the other", one_by_one, nets / some)):
             fitted[name], spent = _timed(function, device)
-            training = _training_seconds(fitted[name], name)
-            found[name].append((*spent, training))
-            print(
-                f"round {turn + 1} {name:<20} {spent[0]:8.1f} s, CPU {spent[1]:.1f} s, training {training:.1f} s",
-                flush=True,
-            )
-    _report(found, fitted, f"{nets} nets of {channels} channels, {rows:,} rows, {steps} steps, on {device}")
+            found[name].append(share * np.array([*spent, _training_seconds(fitted[name], name)]))
+            fit, cpu, training = found[name][-1]
+            print(f"round {turn + 1} {name:<20} {fit:8.1f} s, CPU {cpu:.1f} s, training {training:.1f} s", flush=True)
+    what = f"{nets} nets of {channels} channels, {rows:,} rows, {steps} steps, on {device}, {workers} workers"
+    if some < nets:
+        what += f"; {some} were fitted one after the other, and their time scaled"
+    _report(found, fitted, what)
 
 
 def _timed(function: Callable[[], list[PatchAD]], device: str) -> tuple[list[PatchAD], tuple[float, float]]:
-    began, used = time.perf_counter(), time.process_time()
-    found = function()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return found, (time.perf_counter() - began, time.process_time() - used)
+    """Return what a function returns, the seconds that it takes, and the CPU seconds of all processes."""
+    with Watch(ram=False) as watch:
+        began = time.perf_counter()
+        found = function()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
+    return found, (seconds, watch.cpu)
 
 
 def _training_seconds(fitted: list[PatchAD], name: str) -> float:
@@ -70,12 +80,12 @@ def _training_seconds(fitted: list[PatchAD], name: str) -> float:
     return sum(each) if name != "together" else sum(set(each))  # nets of one group end at the same second
 
 
-def _report(found: dict[str, list[tuple[float, float, float]]], fitted: dict[str, list[PatchAD]], what: str) -> None:
+def _report(found: dict[str, list[np.ndarray]], fitted: dict[str, list[PatchAD]], what: str) -> None:
     losses = [
         abs(one.history_[-1].held_out - other.history_[-1].held_out) / abs(one.history_[-1].held_out)
-        for one, other in zip(*fitted.values(), strict=True)
+        for one, other in zip(fitted["one after the other"], fitted["together"], strict=False)
     ]
-    middle = {name: np.median(np.array(rounds), axis=0) for name, rounds in found.items()}
+    middle = {name: np.median(rounds, axis=0) for name, rounds in found.items()}
     ratio = middle["one after the other"] / middle["together"]
     print(f"\n{what}; load average {os.getloadavg()[0]:.1f}")
     print(f"{'':<22}{'fit, s':>9}{'CPU s':>9}{'training, s':>13}")

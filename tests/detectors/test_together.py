@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from tests.conftest import waves
 
-from patchad import PatchAD
+from patchad import PatchAD, load
 from patchad.detectors import together
 from patchad.detectors.together import fit_together
+from patchad.fleet.local import LocalRunner
 
 SMALL = {"window": 12, "patch_sizes": (3,), "d_model": 4, "layers": 1, "max_steps": 10}
 
@@ -50,3 +51,28 @@ def test_an_error_after_training_is_the_detectors_own(monkeypatch):
     monkeypatch.setattr(PatchAD, "_finish_fit", refuse)
     (error,) = fit_together([PatchAD(**SMALL)], [waves(200)])
     assert str(error) == "no scores"
+
+
+def test_other_processes_prepare_and_finish_what_this_one_trains(tmp_path):
+    series = [waves(200 + 10 * seed, seed=seed) for seed in range(3)] + [np.full((100, 3), np.nan)]
+    here, elsewhere = ([PatchAD(**SMALL, random_state=seed) for seed in range(4)] for _ in range(2))
+    wanted = fit_together(here, series)
+    with LocalRunner(2) as runner:
+        found = fit_together(elsewhere, series, run=runner.run)
+    assert [str(error) for error in found] == [str(error) for error in wanted]
+    for one, other in zip(here[:3], elsewhere, strict=False):
+        np.testing.assert_allclose(
+            one.decision_function(series[0]), other.decision_function(series[0]), rtol=1e-4, atol=1e-6
+        )
+        assert other.device == "auto"
+        assert [progress.held_out for progress in other.history_] == [progress.held_out for progress in one.history_]
+    assert load(elsewhere[0].save(tmp_path / "model.safetensors")).device == "auto"
+
+
+def test_seeds_that_are_drawn_in_turn_are_drawn_in_this_process():
+    def refuse(*_):
+        raise AssertionError
+
+    random = np.random.RandomState(0)
+    detectors = [PatchAD(**SMALL, random_state=random) for _ in range(2)]
+    assert fit_together(detectors, [waves(200)] * 2, run=refuse) == [None, None]

@@ -68,10 +68,12 @@ def test_every_series_has_the_model_that_fit_makes_of_it(fit, folder, tmp_path, 
     np.testing.assert_array_equal(scores, wanted.detect(normal(1).drop(columns="site")).scores)
 
 
-def test_nets_trained_together_give_the_models_of_one_by_one(fit, folder, tmp_path):
+@pytest.mark.parametrize("gpu", [False, True], ids=["by workers", "by this process"])
+def test_nets_trained_together_give_the_models_of_one_by_one(fit, folder, tmp_path, monkeypatch, gpu):
+    monkeypatch.setattr("patchad.fleet.fitting._on_gpu", lambda _: gpu)
     (folder / "broken.csv").write_text('a,b\n1,"2\n')
     normal(0, rows=10).to_csv(folder / "short.csv", index=False)
-    assert fit("--together") == 2
+    assert fit("--together", *(("--workers", "2") if gpu else ())) == 2
     assert fit("--one-by-one", out="alone") == 2
     found, wanted = (manifest(path).set_index("series") for path in (fit.out, tmp_path / "alone"))
     assert found["error"].to_dict() == wanted["error"].to_dict()

@@ -46,6 +46,11 @@ def loss_of(**changes):
     return lambda net, batch: loss(net(batch), batch, objective)
 
 
+def stack_of(members: list[PatchADNet], own_loss) -> _Stack:
+    weights = [{name: one.detach().numpy() for name, one in net.named_parameters()} for net in members]
+    return _Stack(copy.deepcopy(members[0]), weights, own_loss, CONFIG, CPU)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["kernels", "torch"])
 @pytest.mark.parametrize(
     ("shape", "objective"),
@@ -59,7 +64,7 @@ def loss_of(**changes):
 def test_losses_and_gradients_are_those_of_each_net(dtype, shape, objective):
     members = [net.to(dtype) for net in nets(**shape)]
     batch = torch.randn(3, 5, 12, 3, dtype=dtype)
-    stack = _Stack(members, loss_of(**objective), CONFIG, CPU)
+    stack = stack_of(members, loss_of(**objective))
     found = stack._losses(batch)
     found.sum().backward()
     close = {"rtol": 1e-3, "atol": 1e-5} if dtype == torch.float32 else {}
@@ -72,47 +77,41 @@ def test_losses_and_gradients_are_those_of_each_net(dtype, shape, objective):
             torch.testing.assert_close(stack.weights[name].grad[number], wanted, **close)
 
 
-def members_of(count: int) -> list[Member]:
-    found = []
-    for seed, net in enumerate(nets(count)):
-        rows = waves(110 + seed, seed=seed).astype(np.float32)
-        windows, held_out = WindowSampler([rows[:-30]], 12), WindowSampler([rows[-30:]], 12)
-        found.append(Member(net, windows, held_out, lambda rows: rows, 7 + seed))
-    return found
-
-
 def test_training_together_gives_the_loss_curves_and_weights_of_training_alone(monkeypatch):
     monkeypatch.setattr(training, "CHECK_EVERY", 10)
     monkeypatch.setattr("patchad.model.together.CHECK_EVERY", 10)
-    members = members_of(3)
-    alone = copy.deepcopy([member.net for member in members])
-    histories = train_together(members, loss_of(), CONFIG, device=CPU)
-    for member, net, history in zip(members, alone, histories, strict=True):
-        goal = Goal(list(net.parameters()), loss_of())
-        wanted = train(net, [goal], member.windows, member.held_out, member.scale, CONFIG, seed=member.seed, device=CPU)
-        assert [one.step for one in history] == [10, 20, 30, 40]
-        for one, other in zip(history, wanted, strict=True):
-            assert one.loss == pytest.approx(other.loss, rel=1e-4)
-            assert one.held_out == pytest.approx(other.held_out, rel=1e-4)
-        for one, other in zip(member.net.parameters(), net.parameters(), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
-        assert not member.net.training
+    alone, given = nets(3), []
+    for seed in range(3):
+        rows = waves(110 + seed, seed=seed).astype(np.float32)
+        windows, held_out = WindowSampler([rows[:40], rows[40:-30]], 12), WindowSampler([rows[-30:]], 12)
+        given.append((windows, held_out, lambda rows: 2 * rows, CONFIG))
+    members = [Member.of(net, *own, seed=seed) for seed, (net, own) in enumerate(zip(alone, given, strict=True))]
+    found = train_together(nets(1)[0], members, loss_of(), CONFIG, device=CPU)
+    for seed, (one, net, own) in enumerate(zip(found, alone, given, strict=True)):
+        wanted = train(net, [Goal(list(net.parameters()), loss_of())], *own, seed=seed, device=CPU)
+        assert [progress.step for progress in one.history] == [10, 20, 30, 40]
+        for progress, other in zip(one.history, wanted, strict=True):
+            assert progress.loss == pytest.approx(other.loss, rel=1e-4)
+            assert progress.held_out == pytest.approx(other.held_out, rel=1e-4)
+        for name, parameter in net.named_parameters():
+            np.testing.assert_allclose(one.weights[name], parameter.detach(), rtol=1e-2, atol=1e-3)
 
 
-def point(held: float, *, held_out: bool = True, rows: float = 1.0) -> Member:
+def point(held: float, config: TrainConfig, *, held_out: bool = True, rows: float = 1.0) -> Member:
     train_windows = WindowSampler([np.full((10, 1), rows, dtype=np.float32)], 2)
     check = WindowSampler([np.full((10, 1), held, dtype=np.float32)], 2)
-    return Member(Point(), train_windows, check if held_out else WindowSampler([], 2), lambda values: values, 0)
+    own = check if held_out else WindowSampler([], 2)
+    return Member.of(Point(), train_windows, own, lambda values: values, config, seed=0)
 
 
 def test_each_net_stops_by_its_own_held_out_loss(monkeypatch):
     monkeypatch.setattr("patchad.model.together.CHECK_EVERY", 5)
     config = TrainConfig(max_steps=100, epochs=None, batch_size=4, learning_rate=0.01)
-    better, worse = point(1.0), point(-1.0)  # what the second learns is wrong for its held-out rows
-    histories = train_together([better, worse], lambda net, batch: -net(batch), config, device=CPU)
-    assert [history[-1].step for history in histories] == [100, 5 * (PATIENCE + 1)]
-    assert float(better.net.weight.detach()) == pytest.approx(1.0, rel=1e-3)
-    assert float(worse.net.weight.detach()) == pytest.approx(0.05, rel=1e-3)  # those of the first check
+    members = [point(1.0, config), point(-1.0, config)]  # what the second learns is wrong for its held-out rows
+    better, worse = train_together(Point(), members, lambda net, batch: -net(batch), config, device=CPU)
+    assert [one.history[-1].step for one in (better, worse)] == [100, 5 * (PATIENCE + 1)]
+    assert better.weights["weight"] == pytest.approx(1.0, rel=1e-3)
+    assert worse.weights["weight"] == pytest.approx(0.05, rel=1e-3)  # those of the first check
 
 
 def test_a_net_that_diverges_costs_no_other(monkeypatch, caplog):
@@ -123,31 +122,32 @@ def test_a_net_that_diverges_costs_no_other(monkeypatch, caplog):
         value = net(batch)
         return torch.where(value > 1.2, torch.inf, -value)
 
-    calm, wild, lost = point(1.0), point(1.0, rows=10.0), point(1.0, rows=1e3)
+    members = [point(1.0, config), point(1.0, config, rows=10.0), point(1.0, config, rows=1e3)]
     with caplog.at_level(logging.WARNING, logger="patchad"):
-        histories = train_together([calm, wild, lost], explosive, config, device=CPU)
-    assert [one.step for one in histories[0]] == [5, 10, 15, 20]
-    assert [one.step for one in histories[1]] == [5, 10]
+        calm, wild, lost = train_together(Point(), members, explosive, config, device=CPU)
+    assert [one.step for one in calm.history] == [5, 10, 15, 20]
+    assert [one.step for one in wild.history] == [5, 10]
     assert "the weights with the lowest held-out loss are used" in caplog.text
-    assert isinstance(histories[2], InputError)
-    assert "lower learning_rate=0.01" in str(histories[2])
-    unchecked = [point(1.0, held_out=False), point(1.0, held_out=False, rows=1e3)]
-    found = train_together(unchecked, explosive, config, device=CPU)
-    assert float(unchecked[0].net.weight.detach()) == pytest.approx(0.2, rel=1e-3)
-    assert isinstance(found[1], InputError)
+    assert isinstance(lost, InputError)
+    assert "lower learning_rate=0.01" in str(lost)
+    unchecked = [point(1.0, config, held_out=False), point(1.0, config, held_out=False, rows=1e3)]
+    calm, lost = train_together(Point(), unchecked, explosive, config, device=CPU)
+    assert calm.weights["weight"] == pytest.approx(0.2, rel=1e-3)
+    assert isinstance(lost, InputError)
 
 
 def test_what_cannot_be_trained_together_is_refused():
     epochs = TrainConfig(max_steps=None, epochs=1, batch_size=4, learning_rate=1e-3)
     with pytest.raises(InputError, match="leave epochs None"):
-        train_together([point(1.0)], lambda net, batch: net(batch), epochs, device=CPU)
+        train_together(Point(), [point(1.0, CONFIG)], lambda net, batch: net(batch), epochs, device=CPU)
+    uneven = [point(1.0, CONFIG), point(1.0, CONFIG, held_out=False)]
     with pytest.raises(InputError, match="equally many held-out windows"):
-        train_together([point(1.0), point(1.0, held_out=False)], lambda net, batch: net(batch), CONFIG, device=CPU)
+        train_together(Point(), uneven, lambda net, batch: net(batch), CONFIG, device=CPU)
 
 
 @pytest.mark.parametrize("name", ["jsd", "wasserstein"])
 def test_other_distances_are_trained_together_too(name):
     batch = torch.randn(2, 5, 12, 3)
-    stack = _Stack(nets(2), loss_of(distance=name), CONFIG, CPU)
+    stack = stack_of(nets(2), loss_of(distance=name))
     assert stack.step(batch).shape == (2,)
     assert name in distances.DISTANCES

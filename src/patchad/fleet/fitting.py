@@ -11,7 +11,7 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -25,7 +25,7 @@ from patchad.data.switches import Switches
 from patchad.data.table import Table
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.preparing import check_rows, read_train
-from patchad.detectors.together import fit_together
+from patchad.detectors.together import Run, fit_together
 from patchad.errors import InputError, PatchADError
 from patchad.fleet.detecting import check_apart
 from patchad.fleet.loading import Source, load
@@ -100,7 +100,7 @@ def fit_fleet(job: FitJob, runner: Runner, watch: Watch = lambda *_: None) -> Ou
     resumed = sum(not one.error for one in done.values())
     for one in done.values():
         watch(one, share[one.series])
-    for _, found in runner.run(fit_task, _tasks(job, families, keys, names, done, runner)):
+    for found in _fitted(_tasks(job, families, keys, names, done, runner), runner):
         for one in found:
             done[one.series] = one
             watch(one, share[one.series])
@@ -174,10 +174,22 @@ def _tasks(
             done |= {one.name: Fitted(series=one.name, error=one.told(net)) for one in own}
             continue
         at_once = net is None and _together(job)
-        for batch in packs(own, runner.workers, PACK) if at_once else batches(own, runner.workers):
+        workers = 1 if _on_gpu(job) else runner.workers  # one process has the GPU
+        for batch in packs(own, workers, PACK) if at_once else batches(own, runner.workers):
             files, hashes = tuple(names[one.name] for one in batch), tuple(keys[one.name] for one in batch)
             tasks.append(Task(job, batch, files, hashes, net))
     return tasks
+
+
+def _fitted(tasks: Sequence[Task], runner: Runner) -> Iterator[list[Fitted]]:
+    """Yield what becomes of each task: this process trains the nets that are trained together on a GPU."""
+    here: list[Task] = []
+    elsewhere: list[Task] = []
+    for task in tasks:
+        (here if task.net is None and _together(task.job) and _on_gpu(task.job) else elsewhere).append(task)
+    run = runner.run if runner.workers > 1 else None
+    yield from (fit_task(task, run) for task in here)
+    yield from (found for _, found in runner.run(fit_task, elsewhere))
 
 
 def _shared_nets(
@@ -255,8 +267,8 @@ def share_task(task: Task) -> str:
     return ""
 
 
-def fit_task(task: Task) -> list[Fitted]:
-    """Fit the series of a task and write the model of each."""
+def fit_task(task: Task, run: Run | None = None) -> list[Fitted]:
+    """Fit the series of a task and write the model of each; `run` lets other processes help."""
     at_once = task.net is None and _together(task.job)
     waiting: list[_Waiting] = []
     results: list[Fitted] = []
@@ -269,9 +281,9 @@ def fit_task(task: Task) -> list[Fitted]:
         except PatchADError as error:
             results.append(Fitted(series=source.name, error=source.told(error)))
         if not at_once:
-            results += _fit(waiting, task)
+            results += _fit(waiting, task, run)
             waiting = []
-    return results + _fit(waiting, task)
+    return results + _fit(waiting, task, run)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,6 +299,10 @@ class _Waiting:
 def _together(job: FitJob) -> bool:
     if job.together is not None:
         return job.together
+    return _on_gpu(job)
+
+
+def _on_gpu(job: FitJob) -> bool:
     return find_device(str(job.parameters.get("device", "auto"))).type == "cuda"
 
 
@@ -307,13 +323,13 @@ def _pieces(table: Table, job: FitJob) -> list[Table]:
     return exclude_periods([table], job.excluded) if job.excluded else [table]
 
 
-def _fit(waiting: Sequence[_Waiting], task: Task) -> list[Fitted]:
+def _fit(waiting: Sequence[_Waiting], task: Task, run: Run | None) -> list[Fitted]:
     """Fit series, one or several at once, and write their models."""
     files = dict(zip([one.name for one in task.sources], zip(task.files, task.keys, strict=True), strict=True))
     began = time.perf_counter()
     errors: list[PatchADError | None] = [None] * len(waiting)
     if len(waiting) > 1:
-        errors = fit_together([one.detector for one in waiting], [one.tables for one in waiting])
+        errors = fit_together([one.detector for one in waiting], [one.tables for one in waiting], run=run)
     elif waiting:
         try:
             waiting[0].detector.fit(waiting[0].tables)

@@ -7,12 +7,12 @@ gives it, up to rounding.
 
 from __future__ import annotations
 
-import copy
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from patchad._kernels.backend import stacked_nets
 from patchad._kernels.cuda_graphs import GraphedFunction
+from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.errors import InputError
-from patchad.model.batches import Scaler, even_windows, random_orders, scaled_rows
+from patchad.model.batches import Scaler, even_windows, random_orders
 from patchad.model.training import (
     CHECK_EVERY,
     PATIENCE,
@@ -39,30 +40,65 @@ from patchad.model.training import (
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """One net among many, and what it is trained on."""
+    """One net among many, and what it is trained on: arrays alone, so that another process can prepare them."""
 
-    net: nn.Module
-    windows: WindowSampler
-    held_out: WindowSampler
-    scale: Scaler
-    """Turns raw windows into the input of the net."""
-    seed: int
-    """For the order of the windows."""
+    weights: Mapping[str, FloatArray]
+    """To begin with, by name."""
+    rows: FloatArray
+    """(time, channel), the scaled rows of all series, end to end."""
+    firsts: NDArray[np.intp]
+    """(step, window of the batch), the first row of each window."""
+    window: int
+    """Rows of a window."""
+    held_out: FloatArray
+    """(b, t, c), scaled windows to stop on."""
+
+    @classmethod
+    def of(
+        cls,
+        net: nn.Module,
+        windows: WindowSampler,
+        held_out: WindowSampler,
+        scale: Scaler,
+        config: TrainConfig,
+        *,
+        seed: int,
+    ) -> Self:
+        """Prepare what `train` would train a net on with these arguments."""
+        order = random_orders(len(windows), config.batch_size, int(config.max_steps or 0), seed)
+        return cls(
+            {name: parameter.detach().cpu().numpy() for name, parameter in net.named_parameters()},
+            np.concatenate([scale(values) for values in windows.series]),
+            windows.first_rows(order.ravel()).reshape(order.shape),
+            windows.window,
+            scale(even_windows(held_out)) if len(held_out) else np.empty((0, 0, 0), dtype=np.float32),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """What became of one net."""
+
+    weights: dict[str, FloatArray]
+    """Those of its lowest held-out loss, or the last ones where nothing was held out."""
+    history: list[Progress]
 
 
 def train_together(
-    members: Sequence[Member], loss: Loss, config: TrainConfig, *, device: torch.device
-) -> list[list[Progress] | InputError]:
-    """Train nets in place, each left with the weights of its lowest held-out loss; return the history of each.
+    net: nn.Module, members: Sequence[Member], loss: Loss, config: TrainConfig, *, device: torch.device
+) -> list[Trained | InputError]:
+    """Train nets of one shape; return the weights and the history of each.
 
-    A net that diverges before it has any weights with a finite held-out loss gets an error in place of its history.
+    A net that diverges before it has any weights with a finite held-out loss gets an error in place of them.
 
     Parameters
     ----------
+    net
+        The shape of all: its own weights are of no account. It has no buffers that training changes.
     members
-        Nets of one shape, without buffers that training changes.
+        The nets.
     loss
         `loss(net, batch)` of one net: deterministic, the same operations every time.
     config
@@ -73,24 +109,21 @@ def train_together(
     Examples
     --------
     >>> random = np.random.default_rng(0)
+    >>> config = TrainConfig(max_steps=100, epochs=None, batch_size=8, learning_rate=0.1)
     >>> def member(seed):
-    ...     torch.manual_seed(seed)
     ...     windows = WindowSampler([random.normal(size=(40, 2)).astype(np.float32)], 4)
-    ...     return Member(nn.Linear(2, 2), windows, windows, lambda rows: rows, seed)
+    ...     return Member.of(nn.Linear(2, 2), windows, windows, lambda rows: rows, config, seed=seed)
     >>> def squares(net, batch):
     ...     return (net(batch) - batch).square().mean()
-    >>> config = TrainConfig(max_steps=100, epochs=None, batch_size=8, learning_rate=0.1)
-    >>> histories = train_together([member(0), member(1)], squares, config, device=torch.device("cpu"))
-    >>> [history[-1].step for history in histories], bool(histories[0][-1].held_out < 0.1)
+    >>> found = train_together(nn.Linear(2, 2), [member(0), member(1)], squares, config, device=torch.device("cpu"))
+    >>> [one.history[-1].step for one in found], bool(found[0].history[-1].held_out < 0.1)
     ([100, 100], True)
     """
     if config.epochs is not None or config.max_steps is None or config.last_rate != 1:
         raise InputError("nets are trained together on random windows until max_steps, at one rate; leave epochs None")
-    for member in members:
-        member.net.to(device).train()
-    stack = _Stack([member.net for member in members], loss, config, device)
+    stack = _Stack(net, [member.weights for member in members], loss, config, device)
     checks = _checks(members, config.batch_size, device)
-    draw = _sampler(members, config, device)
+    draw = _sampler(members, device)
     track = _Track(len(members), stack.weights, checked=bool(checks))
     began, recent, since = time.monotonic(), torch.zeros(len(members), device=device), 0
     for step in range(1, config.max_steps + 1):
@@ -106,15 +139,25 @@ def train_together(
         if track.ended.all():
             break
         recent, since = torch.zeros_like(recent), 0
-    return [track.restore(number, member.net, config) for number, member in enumerate(members)]
+    return track.results(config)
 
 
 class _Stack:
     """Nets of one shape as one: weights with an axis of nets in front, and one optimizer."""
 
-    def __init__(self, nets: Sequence[nn.Module], loss: Loss, config: TrainConfig, device: torch.device) -> None:
-        self.weights, _ = torch.func.stack_module_state(list(nets))
-        self._shape, self._loss = copy.deepcopy(nets[0]), loss
+    def __init__(
+        self,
+        net: nn.Module,
+        weights: Sequence[Mapping[str, FloatArray]],
+        loss: Loss,
+        config: TrainConfig,
+        device: torch.device,
+    ) -> None:
+        self.weights = {
+            name: torch.from_numpy(np.stack([one[name] for one in weights])).to(device).requires_grad_()
+            for name in weights[0]
+        }
+        self._shape, self._loss = net.to(device).train(), loss
         self._optimizer = torch.optim.AdamW(
             self.weights.values(),
             lr=config.learning_rate,
@@ -123,6 +166,7 @@ class _Stack:
             capturable=device.type == "cuda",
         )
         self._run = GraphedFunction(self._step, warmup=WARM_UP)
+        self._check = GraphedFunction(lambda batch: (self._losses(batch).detach(),), warmup=1)
 
     def step(self, batch: Tensor) -> Tensor:
         """Train on a batch `(net, b, t, c)`; return the losses before the step."""
@@ -132,7 +176,7 @@ class _Stack:
         """Return the mean loss of each net over batches `(net, b, t, c)`; NaN where there are none."""
         if not batches:
             return torch.full((len(next(iter(self.weights.values()))),), math.nan)
-        total = sum(self._losses(batch).detach() * batch.shape[1] for batch in batches)
+        total = sum(self._check(batch)[0] * batch.shape[1] for batch in batches)
         return torch.as_tensor(total).cpu() / sum(batch.shape[1] for batch in batches)
 
     def _step(self, batch: Tensor) -> tuple[Tensor, ...]:
@@ -188,42 +232,35 @@ class _Track:
             own = which.to(value.device).view(-1, *([1] * (value.ndim - 1)))
             self._best[name] = torch.where(own, value.detach(), self._best[name])
 
-    def restore(self, number: int, net: nn.Module, config: TrainConfig) -> list[Progress] | InputError:
-        """Give a net its best weights, or the last where none were checked; return its history, or why it has none."""
+    def results(self, config: TrainConfig) -> list[Trained | InputError]:
+        """Return the best weights of each net, or the last where none were checked; or why there are none."""
+        best = {name: value.cpu().numpy() for name, value in self._best.items()}
+        return [self._result(number, best, config) for number in range(len(self._last))]
+
+    def _result(self, number: int, best: Mapping[str, FloatArray], config: TrainConfig) -> Trained | InputError:
         last = self._last[number]
         if not (self._lowest[number].isfinite() if self._checked else is_sound(last.loss)):
             return InputError(diverged(last, config))
         if not is_sound(last.loss):
             logger.warning("%s; the weights with the lowest held-out loss are used", diverged(last, config))
-        with torch.no_grad():
-            for name, parameter in net.named_parameters():
-                parameter.copy_(self._best[name][number])
-        net.eval()
-        return self._histories[number]
+        return Trained({name: value[number] for name, value in best.items()}, self._histories[number])
 
 
 def _checks(members: Sequence[Member], size: int, device: torch.device) -> list[Tensor]:
     """Return the held-out windows of all nets in batches `(net, b, t, c)`."""
-    own = [even_windows(member.held_out) for member in members]
-    if len({len(windows) for windows in own}) > 1:
+    if len({len(member.held_out) for member in members}) > 1:
         raise InputError("nets that are trained together need equally many held-out windows")
-    scaled = torch.from_numpy(np.stack([member.scale(one) for member, one in zip(members, own, strict=True)]))
-    return [batch.to(device) for batch in torch.split(scaled, size, dim=1)] if scaled.shape[1] else []
+    held_out = torch.from_numpy(np.stack([member.held_out for member in members]))
+    return [batch.to(device) for batch in torch.split(held_out, size, dim=1)] if held_out.shape[1] else []
 
 
-def _sampler(members: Sequence[Member], config: TrainConfig, device: torch.device) -> Callable[[int], Tensor]:
+def _sampler(members: Sequence[Member], device: torch.device) -> Callable[[int], Tensor]:
     """Copy the scaled rows of all nets to the device once; return a function that cuts the windows of a step there."""
-    rows = [scaled_rows(member.windows, member.scale, device) for member in members]
-    begins = np.cumsum([0, *(len(own) for own in rows[:-1])])
-    size, steps_taken = config.batch_size, int(config.max_steps or 0)
-    orders = [random_orders(len(member.windows), size, steps_taken, member.seed) for member in members]
+    begins = np.cumsum([0, *(len(member.rows) for member in members[:-1])])
     first: NDArray[np.intp] = np.stack(
-        [
-            begin + member.windows.first_rows(order.ravel()).reshape(order.shape)
-            for begin, member, order in zip(begins, members, orders, strict=True)
-        ],
-        axis=1,
+        [begin + member.firsts for begin, member in zip(begins, members, strict=True)], axis=1
     )  # step, net, window of the batch
-    firsts, every = torch.from_numpy(first).to(device), torch.cat(rows)
-    steps = torch.arange(members[0].windows.window, device=device)
+    firsts = torch.from_numpy(first).to(device)
+    every = torch.from_numpy(np.concatenate([member.rows for member in members])).to(device)
+    steps = torch.arange(members[0].window, device=device)
     return lambda step: every[firsts[step][..., None] + steps]
