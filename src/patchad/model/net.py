@@ -369,6 +369,8 @@ def sinusoids(steps: int, columns: int) -> Tensor:
     >>> sinusoids(2, 2).tolist()[0]
     [0.0, 1.0]
     """
+    if torch.get_default_device().type == "meta":  # for a range there, torch imports its compiler: a second
+        return torch.empty(steps, columns)
     position = torch.arange(steps, dtype=torch.float32)[:, None]
     column = torch.arange(columns)
     rate = torch.exp((column - column % 2) * (-math.log(10_000.0) / columns))
