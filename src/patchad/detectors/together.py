@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from patchad.data.table import FloatArray
 from patchad.data.windows import WindowSampler
 from patchad.detectors.patchad import PatchAD
-from patchad.detectors.pretrained import pretrained_origin
 from patchad.detectors.preparing import Train, prepare_train
+from patchad.detectors.pretrained import pretrained_origin
 from patchad.errors import PatchADError
 from patchad.model.loss import ObjectiveConfig, loss
 from patchad.model.net import NetConfig, PatchADNet
