@@ -83,6 +83,13 @@ def test_nets_trained_together_give_the_models_of_one_by_one(fit, folder, tmp_pa
         np.testing.assert_allclose(scores, expected, rtol=1e-3)
 
 
+def test_nets_that_cannot_be_trained_together_are_trained_one_by_one(fit, monkeypatch, capsys):
+    monkeypatch.setattr("patchad.fleet.fitting.fit_together", None)
+    assert fit("--together", "--set", "epochs=1") == 0
+    assert fit("--together", "--set", "weights=nowhere.safetensors") == 2
+    assert "nowhere.safetensors" in capsys.readouterr().err
+
+
 def test_finished_models_stay_and_changed_ones_are_fitted_again(fit, folder, capsys):
     assert fit() == 0
     before = {path.name: path.stat().st_mtime_ns for path in fit.out.glob("*.safetensors")}

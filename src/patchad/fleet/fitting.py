@@ -25,7 +25,7 @@ from patchad.data.switches import Switches
 from patchad.data.table import Table
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.preparing import check_rows, read_train
-from patchad.detectors.together import Run, fit_together
+from patchad.detectors.together import Run, fit_together, is_stackable
 from patchad.errors import InputError, PatchADError
 from patchad.fleet.detecting import check_apart
 from patchad.fleet.loading import Source, load
@@ -297,9 +297,10 @@ class _Waiting:
 
 
 def _together(job: FitJob) -> bool:
-    if job.together is not None:
-        return job.together
-    return _on_gpu(job)
+    try:
+        return (_on_gpu(job) if job.together is None else job.together) and is_stackable(PatchAD(**job.parameters))
+    except PatchADError:
+        return False  # each series says why it cannot be fitted
 
 
 def _on_gpu(job: FitJob) -> bool:
