@@ -15,8 +15,8 @@ peak RAM of all processes; with `--compare` it also judges the file in one pass 
 A file of 8,700,000 rows and 100 channels has 5 GB.
 
 `together` fits detectors at once and one after the other, in turns, the latter in this process; `--workers` are the
-processes that prepare the series and learn all but the nets, `--alone` the detectors that are fitted one after the
-other, whose time is scaled.
+processes that prepare the series and learn all but the nets, whose start is not counted, and `--alone` the detectors
+that are fitted one after the other, whose time is scaled.
 
 `modes` fits families of equal channels with a net for each series, one for all, and one for all that is tuned, and
 prints VUS-PR and the seconds of a series, those of the fleet over the number of its series; `--entities` takes the
