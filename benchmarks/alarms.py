@@ -1,6 +1,7 @@
 """How good the alarms are: events on real series, a grid of plain faults, and the promised rate on fault-free rows.
 
-    python -m benchmarks.alarms real --data DIR --families MSL SMD --detectors patchad sub_knn -o real.jsonl
+    python -m training.leave_one_out --data DIR --out WEIGHTS --workers 8 --device cuda
+    python -m benchmarks.alarms real --data DIR --weights WEIGHTS --detectors patchad sub_knn -o real.jsonl
     python -m benchmarks.alarms grid -o grid.jsonl
     python -m benchmarks.alarms promise -o promise.jsonl
     python -m benchmarks.alarms table real.jsonl grid.jsonl promise.jsonl > docs/results/alarms.md
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, poisson
+from training.leave_one_out import weights_file
 
 from patchad import Detection, make
 from patchad.datasets import load
@@ -50,11 +52,10 @@ Record = dict[str, Any]
 # -- real series -------------------------------------------------------------------------------------------------------
 
 
-def real(name: str, seed: int, job: tuple[str, str, Any, Any, Any], *, weights: str | None = None) -> Record:
+def real(name: str, seed: int, job: tuple[str, str, Any, Any, Any], *, weights: Path | None = None) -> Record:
     """Fit and detect on one entity; count found and false events."""
     family, entity, train, test, labels = job
-    given = {"weights": weights} if weights else {}
-    detector = make(name, random_state=seed, **given).fit(train[:TRAIN_ROWS])
+    detector = make(name, random_state=seed, **unseen(name, weights, family)).fit(train[:TRAIN_ROWS])
     test, labels = test[:TEST_ROWS], labels[:TEST_ROWS]
     found = detector.detect(test)
     away = _away(labels, int(getattr(detector, "window_", GRACE)))
@@ -70,6 +71,11 @@ def real(name: str, seed: int, job: tuple[str, str, Any, Any, Any], *, weights: 
         "away_events": [sum(bool(away[event.start : event.stop].all()) for event in one.events) for one in others],
         **count(found, labels, detector.alarm_rules_.base),
     }
+
+
+def unseen(name: str, weights: Path | None, family: str) -> dict[str, str]:
+    """Return the weights in a folder that never saw a family, for the detector that has pretrained ones."""
+    return {"weights": str(weights_file(weights, family))} if name == "patchad" and weights is not None else {}
 
 
 def _again(detector: Any, rate: float, test: Any) -> Detection:
@@ -284,7 +290,7 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", default=[*DEVELOPED, *REPORTED])
     parser.add_argument("--every", type=int, default=1, help="take every so many series of UCR")
     parser.add_argument("--detectors", nargs="+", default=["patchad"])
-    parser.add_argument("--weights", help="of a pretrained net, on real series")
+    parser.add_argument("--weights", type=Path, help="folder of weights that never saw a family each, on real series")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path)

@@ -100,7 +100,7 @@ def _family(name: str, own: list[Entity], steps: int, device: str, runner: Runne
         for one in own:
             np.save(folder / "train" / f"{one.name}.npy", one.train)
         for mode in MODES:
-            parameters = {"max_steps": steps, "device": device}
+            parameters = {"weights": None, "max_steps": steps, "device": device}
             job = FitJob(data=(str(folder / "train"),), out=folder / mode, mode=mode, parameters=parameters)
             with Watch(ram=False) as watch:
                 began = time.perf_counter()

@@ -1,6 +1,6 @@
 """What `PatchAD()` finds in the simulated plant: faults by kind, channels blamed, false events. Prints Markdown tables.
 
-python benchmarks/plant.py [--seeds 5] [--weights pretrained]
+python benchmarks/plant.py [--seeds 5]
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Study:
     """Events outside any fault in the run with faults, by seed."""
 
 
-def study(seeds: int, weights: str | None = None) -> Study:
+def study(seeds: int) -> Study:
     """Fit, detect and judge once per seed; every run has its own noise."""
     result = Study()
     kinds = tuple(FAULTS) * 2
     for seed in range(seeds):
         began = time.perf_counter()
-        detector = PatchAD(random_state=seed, weights=weights)
+        detector = PatchAD(random_state=seed)
         detector.fit(_table(simulate_plant(TRAIN_ROWS, seed=1000 + seed)))
         run = simulate_plant(ROWS_PER_FAULT * len(kinds), seed=2000 + seed, kinds=kinds)
         outcomes, false_events = match_faults(run.faults, detector.detect(_table(run)).events)
@@ -71,12 +71,11 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--weights", help="pretrained weights, in place of training")
     parser.add_argument("--threads", type=int, default=None)
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    result = study(arguments.seeds, arguments.weights)
+    result = study(arguments.seeds)
     print(f"\n| fault | found, of {2 * result.seeds} | seeds with both found, of {result.seeds} |\n| --- | --- | --- |")
     for kind in FAULTS:
         print(f"| {kind} | {result.found[kind]} | {result.seeds_with[kind]} |")

@@ -1,12 +1,12 @@
 """How well `scan` does without train: events of severity 50 and more, on the test parts of twenty real series.
 
-    python -m benchmarks.scan --data DIR --workers 4 -o scan.jsonl
-    python -m benchmarks.scan --data DIR --past-only WEIGHTS -o cold.jsonl
+    python -m benchmarks.scan --data DIR --weights WEIGHTS --workers 4 -o scan.jsonl
+    python -m benchmarks.scan --data DIR --weights WEIGHTS --past-only -o cold.jsonl
     python -m benchmarks.scan table scan.jsonl
 
 Each series is judged twice: by a detector fitted on its clean train part, and by `scan`, which has the test part alone.
-With `--past-only` it judges rows by those before them, with pretrained weights that never saw the family: WEIGHTS is a
-folder that `training.leave_one_out` made.
+With `--past-only` it judges rows by those before them. WEIGHTS is a folder that `training.leave_one_out` made: no net
+judges a family that its weights have seen.
 Events are counted as in `benchmarks.alarms`. The series are spread evenly over the families developed on.
 """
 
@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.alarms import TEST_ROWS, TRAIN_ROWS, count
-from training.leave_one_out import weights_file
+from benchmarks.alarms import TEST_ROWS, TRAIN_ROWS, count, unseen
 
 from patchad import make, scan
 from patchad.datasets import load
@@ -54,16 +53,13 @@ def jobs(root: Path, families: Sequence[str]) -> Iterator[Job]:
             yield family, name, one.train[:TRAIN_ROWS], one.test[:TEST_ROWS], one.labels[:TEST_ROWS]
 
 
-def measure(name: str, folds: int, weights: Path | None, job: Job) -> Record:
+def measure(name: str, folds: int, weights: Path | None, past_only: bool, job: Job) -> Record:
     """Judge a series with train and without."""
     family, series, train, test, labels = job
-    detector = make(name).fit(train)
+    given = unseen(name, weights, family)
+    detector = make(name, **given).fit(train)
     fitted = detector.detect(test).severe(SEVERE)
-    if weights is None:
-        scanned = scan(test, make(name), folds=folds).severe(SEVERE)
-    else:
-        pretrained = make(name, weights=str(weights_file(weights, family)))
-        scanned = scan(test, pretrained, past_only=True).severe(SEVERE)
+    scanned = scan(test, make(name, **given), folds=folds, past_only=past_only).severe(SEVERE)
     return {
         "detector": name,
         "family": family,
@@ -105,7 +101,8 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", choices=SERIES, default=list(SERIES))
     parser.add_argument("--detectors", nargs="+", default=["patchad"])
     parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--past-only", type=Path, metavar="WEIGHTS", help="judge by the past, with these weights")
+    parser.add_argument("--weights", type=Path, help="folder of weights that never saw a family each")
+    parser.add_argument("--past-only", action="store_true", help="judge rows by those before them")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=Path("scan.jsonl"))
     asked = parser.parse_args()
@@ -117,7 +114,7 @@ def main() -> None:
     with ProcessPoolExecutor(asked.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         for name in asked.detectors:
             for number, found in enumerate(
-                pool.map(partial(measure, name, asked.folds, asked.past_only), wanted), start=1
+                pool.map(partial(measure, name, asked.folds, asked.weights, asked.past_only), wanted), start=1
             ):
                 with asked.output.open("a") as file:
                     file.write(json.dumps(found) + "\n")

@@ -2,8 +2,8 @@
 
     python -m training.leave_one_out --data DIR --out FOLDER --workers 8 --device cuda --seconds 240
 
-FOLDER gets `all.safetensors` and `without-FAMILY.safetensors`. A family that is judged is judged with weights that
-never saw it; those that no weights saw, UCR, SKAB and IOPS, with `all`.
+FOLDER gets `all.safetensors` and `without-FAMILY.safetensors`; those that it has are left as they are. A family that is
+judged is judged with weights that never saw it; those that no weights saw, UCR, SKAB and IOPS, with `all`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from patchad.model.pretrained import unseen_weights
 from training.pretrain import Plan, add_options, pretrain
 from training.sources import LICENSED
 
 
 def weights_file(folder: Path, family: str) -> Path:
     """Return the file of the weights that never saw a family."""
-    return folder / (f"without-{family}.safetensors" if family in LICENSED else "all.safetensors")
+    return unseen_weights(folder, family) if family in LICENSED else folder / "all.safetensors"
 
 
 def plans(folder: Path, settings: dict[str, Any]) -> list[Plan]:
@@ -40,7 +41,7 @@ def main() -> None:
     folder, workers = settings.pop("out"), settings.pop("workers")
     began = time.monotonic()
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(pretrain, plan): plan for plan in plans(folder, settings)}
+        jobs = {pool.submit(pretrain, plan): plan for plan in plans(folder, settings) if not plan.out.exists()}
         for job in as_completed(jobs):
             print(jobs[job].out.name, job.result()["training"], f"after {time.monotonic() - began:.0f} s", flush=True)
 

@@ -53,8 +53,8 @@ class Plan:
     steps: int = 3_000
     """Most steps for each window."""
     batch: int = 2_048
-    d_model: int = 32
-    layers: int = 3
+    d_model: int = 16
+    layers: int = 2
     faults: float = 0.5
     """Share of the windows that get a fault, which the net has to repair."""
     device: str = "cpu"

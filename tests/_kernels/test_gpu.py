@@ -88,6 +88,28 @@ def test_replayed_steps_change_the_weights_as_eager_steps_do(preset):
     assert float((weights - plain).abs().max()) < 2e-3  # Adam makes full steps of gradients near zero
 
 
+def test_replayed_steps_follow_a_falling_rate():
+    x = waves(1200)
+    options = {"window": 30, "batch_size": 64, "learning_rate": 1e-2, "device": "cuda", "random_state": 0}
+    falling, steady = (PatchAD.code(1, **options, decay=decay).fit(x) for decay in (1e-6, 1.0))
+    eager = PatchAD.code(1, **options, decay=1e-6)
+    eager._goals = lambda net: [replace(PatchAD._goals(eager, net)[0], capturable=False)]
+    eager.fit(x)
+    one, same, other = (
+        torch.cat([p.detach().reshape(-1) for p in det.net_.parameters()]) for det in (falling, eager, steady)
+    )
+    assert float((one - same).abs().mean()) < 0.1 * float((one - other).abs().mean())
+
+
+def test_replayed_dropout_draws_anew_and_follows_the_seed():
+    x = waves(1200)
+    scores = [
+        PatchAD.code(2, window=30, device="cuda", random_state=seed).fit(x).decision_function(x) for seed in (0, 0, 1)
+    ]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
+    assert not np.allclose(scores[0], scores[2], rtol=1e-3, atol=1e-4)
+
+
 def test_replayed_scoring_equals_scoring_and_follows_the_weights():
     detector = PatchAD(device="cuda", max_steps=20).fit(waves(1500))
     backend, names = detector.backend_, ("discrepancy", "residual", "memory")

@@ -112,6 +112,21 @@ def test_existing_records_are_not_run_again(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+def test_records_from_before_a_parameter_came_are_not_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    options = RunOptions(workers=1, detectors=("random",), limit=3)
+    run_suite(SMOKE, path, options)
+    older = records_of(path)
+    for record in older:
+        del record["parameters"]["direction"]
+        record["parameters"]["merge_gap"] = 0  # what it was before it could be None
+    older[2]["parameters"]["min_change"] = 9.0
+    path.write_text("".join(json.dumps(record) + "\n" for record in older))
+    summary = run_suite(SMOKE, path, options)
+    assert (summary.cells, summary.already) == (3, 2)
+    assert records_of(path)[:3] == older
+
+
 def test_records_of_another_suite_on_the_same_data_are_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "records.jsonl"
     options = RunOptions(workers=1, detectors=("random",))

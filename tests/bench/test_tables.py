@@ -12,7 +12,7 @@ from patchad.bench import paper
 from patchad.bench.cells import all_variants, parameters_of
 from patchad.bench.paper import published_rows
 from patchad.bench.statistics import bootstrap
-from patchad.bench.suites import FOUR, SUITES
+from patchad.bench.suites import FOUR, PLAIN_DC, SUITES, Variant
 from patchad.bench.tables import make_tables, render
 from patchad.errors import InputError
 
@@ -196,6 +196,15 @@ def test_parameters_that_a_record_lacks_are_the_constructors_defaults() -> None:
     records.append(record(suite="open", protocol="open", parameters={"window": 90}))
     (table,) = make_tables(records)
     assert [row.label for row in table.rows] == ["patchad", "random", "lof", "patchad (window=90)"]
+
+
+def test_a_record_from_before_a_parameter_is_of_what_the_detector_then_did() -> None:
+    usual, plain = Variant("dcdetector", "dcdetector"), PLAIN_DC
+    older, newer = (parameters_of(variant, "paper", None) for variant in (usual, plain))
+    del older["softmax"]
+    records = [record("dcdetector", parameters=parameters) for parameters in (older, newer)]
+    (table,) = make_tables(records)
+    assert [row.label for row in table.rows if row.source == "ours"] == ["dcdetector", "dcdetector-plain"]
 
 
 def test_metrics_of_unknown_protocols_are_all_shown() -> None:

@@ -38,6 +38,38 @@ def faulty(rows: int = 300) -> np.ndarray:
     return found
 
 
+def test_the_net_comes_trained_by_default():
+    detector = PatchAD().fit(waves(600))
+    assert detector.history_ == []
+    assert detector.origin_ == read_weights("pretrained").origin
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"window": 45, "max_steps": 2},
+        {"max_steps": 2},
+        {"d_model": 8, "max_steps": 3},
+        {"distance": "l2", "batch_size": 4},
+    ],
+)
+def test_who_asks_for_another_net_gets_one_of_their_own(changes):
+    detector = PatchAD(**({"window": 30} | changes)).fit(waves(300))
+    assert detector.origin_ is None
+    assert detector.history_
+
+
+@pytest.mark.parametrize("changes", [{"window": 60}, {"scaling": "zscore"}, {"channel_mixer": False}, {"hop": 5}])
+def test_what_says_nothing_of_the_net_leaves_it_as_it_comes(changes):
+    detector = PatchAD(**changes).fit(waves(400))
+    assert detector.history_ == []
+
+
+def test_the_paper_trains_its_own_net():
+    assert PatchAD.paper().weights is None
+    assert PatchAD.code(1).weights is None
+
+
 def test_nothing_of_the_net_is_learned(pretrained, weights):
     assert pretrained.history_ == []
     for name, array in read_weights(weights).nets[30].items():
@@ -113,10 +145,12 @@ def test_tuning_trains_on(pretrained, weights):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"d_model": 64}, "have d_model=8, not 64; leave d_model out"),
+        ({"d_model": 64}, "are for d_model=8, not 64; leave d_model out"),
         ({"patch_sizes": [2, 5]}, "leave patch_sizes out"),
         ({"objective": "adversarial"}, "leave objective out"),
         ({"window": 40}, "have no window 40; use one of '15', '30', '60'"),
+        ({"max_steps": 5}, "leave max_steps out, or give weights=None"),
+        ({"weights": "pretrained", "window": 20, "tune_steps": 5}, "have no window 20"),
         ({"tune_steps": -1}, "tune_steps=-1"),
         ({"weights": None, "tune_steps": 5}, "weights='pretrained'"),
         ({"weights": "absent"}, "there are no weights 'absent'"),

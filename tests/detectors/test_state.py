@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.conftest import small, waves
 from torch import Tensor, nn
+from typing_extensions import TypeAliasType, TypeVar
 
 from patchad import ModelFileError, load, make
 from patchad.cli.main import run
@@ -46,6 +47,17 @@ class Outer:
     parts: tuple[Inner, ...]
     sizes: tuple[int, ...]
     witnesses: tuple[Witness, ...]
+
+
+Kind = TypeVar("Kind", bound=np.generic)
+Alias = TypeAliasType("Alias", np.ndarray[tuple[int, ...], np.dtype[Kind]], type_params=(Kind,))
+
+
+def test_arrays_are_known_where_their_type_is_an_alias():
+    state = stored(np.ones(3))
+    np.testing.assert_array_equal(state.take("value", Alias[np.floating]), np.ones(3))
+    with pytest.raises(ModelFileError, match="float64, which does not fit"):
+        state.take("value", Alias[np.integer])
 
 
 def through_json(state: State) -> State:

@@ -235,3 +235,12 @@ def test_devices_are_found_by_name(monkeypatch):
         find_device("cuda")
     with pytest.raises(InputError, match="'nowhere' is unknown"):
         find_device("nowhere")
+
+
+def test_a_rate_that_a_captured_step_reads_is_changed_in_place():
+    read = torch.tensor(1.0)
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    optimizers = [torch.optim.AdamW([parameter], lr=lr, capturable=False, foreach=False) for lr in (read, 1.0)]
+    training._set_rate(optimizers, 0.5)
+    assert float(read) == 0.5
+    assert [float(optimizer.param_groups[0]["lr"]) for optimizer in optimizers] == [0.5, 0.5]

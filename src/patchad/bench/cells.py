@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from patchad.datasets.tsb_ad import COLLECTIONS, read_collection
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.registry import DETECTORS
 from patchad.errors import InputError, PatchADError, listed
+from patchad.model.pretrained import SHIPPED, unseen_weights
 from patchad.model.training import find_device
 
 Notify = Callable[[str], None]
@@ -32,6 +33,12 @@ ALL = "all"
 LEFT_OUT = ("random_state", "device", "verbose")
 """Parameters that are not part of a cell's: seed and hardware have fields of their own."""
 
+
+EVENT_PARAMETERS = ("merge_gap", "min_duration")
+"""Parameters that shape events, which no metric of a protocol reads."""
+
+FORMERLY: Mapping[str, Any] = {"scaling": "zscore", "softmax": True, "switches": True, "weights": None}
+"""What detectors did before they had these parameters, which older records therefore lack."""
 
 PRESETS: Mapping[str, Callable[..., PatchAD]] = {
     "paper": PatchAD.paper,
@@ -85,6 +92,8 @@ class RunOptions:
     """Variants of the suite or detectors of the registry by name, or `all`; empty: the variants of the suite."""
     datasets: tuple[str, ...] = ()
     """Datasets of the suite; empty: all."""
+    weights: Path | None = None
+    """Folder of pretrained weights, each of which never saw a family, for those that the package's weights saw."""
     max_steps: int | None = None
     """Maximum number of training steps for detectors without a bound of their own, on any machine."""
 
@@ -160,7 +169,8 @@ def plan_cells(
         for entity in entities:
             for seed in suite.seeds:
                 for protocol, detector, parameters in chosen[entity.channels > 1]:
-                    cell = Cell(suite.name, protocol, dataset, entity.name, detector, parameters, seed)
+                    own = _unseen(parameters, dataset, options.weights)
+                    cell = Cell(suite.name, protocol, dataset, entity.name, detector, own, seed)
                     cells.setdefault(identity(cell.to_dict()), cell)
     if not cells:
         raise InputError(
@@ -168,6 +178,13 @@ def plan_cells(
             "with --data, fetch data with `patchad data get`, or run the suite 'smoke', which needs none"
         )
     return list(cells.values())[: options.limit], tuple(missing)
+
+
+def _unseen(parameters: Mapping[str, Any], dataset: str, folder: Path | None) -> Mapping[str, Any]:
+    """Name the weights that never saw a dataset in place of the package's, if there are some."""
+    if folder is None or parameters.get("weights") != SHIPPED or not unseen_weights(folder, dataset).exists():
+        return parameters
+    return {**parameters, "weights": unseen_weights(folder, dataset).stem}
 
 
 def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None, *, many: bool = False) -> dict[str, Any]:
@@ -198,6 +215,23 @@ def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None, *, man
         found["max_steps"] = cpu_steps
     plain: dict[str, Any] = json.loads(json.dumps({n: v for n, v in found.items() if n not in LEFT_OUT}))
     return plain
+
+
+def same_parameters(given: Mapping[str, Any], wanted: Mapping[str, Any], free: Collection[str] = ()) -> bool:
+    """Return whether a record's parameters are those that are wanted, but for `free` ones.
+
+    A parameter that came after the record says nothing about it, unless it is one of `FORMERLY`.
+
+    Examples
+    --------
+    >>> same_parameters({"window": 60}, {"window": 60, "direction": "both"})
+    True
+    >>> same_parameters({"window": 60}, {"window": 60, "softmax": False})
+    False
+    """
+    found = {**wanted, **{name: value for name, value in FORMERLY.items() if name in wanted}, **given}
+    equal = dict.fromkeys((*EVENT_PARAMETERS, *free))
+    return bool(found | equal == {**wanted, **equal})
 
 
 def load_entities(suite: Suite, dataset: str, options: RunOptions, notify: Notify = lambda _: None) -> list[Entity]:

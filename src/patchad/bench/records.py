@@ -51,8 +51,8 @@ def identity(record: Mapping[str, Any]) -> str:
 
 
 def measurement_key(record: Mapping[str, Any]) -> str:
-    """Return a text that two records of the same measurement share, whatever their suites."""
-    return json.dumps([record[name] for name in IDENTITY if name != "suite"], sort_keys=True)
+    """Return a text that two records of the same measurement share, whatever their suites and parameters."""
+    return json.dumps([record[name] for name in IDENTITY if name not in ("suite", "parameters")])
 
 
 def summary_line(record: Record) -> str:
@@ -167,7 +167,7 @@ class RecordFile:
         self.done = {identity(record) for record in records}
         """The `identity` of each record in the file."""
         self.measured: dict[str, list[Record]] = {}
-        """The records that the file held when it was opened, by `measurement_key`."""
+        """The records that the file held when it was opened, by `measurement_key`: some of other parameters."""
         for record in records:
             self.measured.setdefault(measurement_key(record), []).append(record)
 

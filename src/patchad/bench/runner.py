@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from patchad.bench.cells import Cell, Notify, RunOptions, load_entities, narrow, plan_cells
+from patchad.bench.cells import Cell, Notify, RunOptions, load_entities, narrow, plan_cells, same_parameters
 from patchad.bench.cost import measure_cost
 from patchad.bench.fits import UNAVAILABLE, Fit, fit_and_score, n_parameters
 from patchad.bench.protocols import judge
@@ -22,6 +22,7 @@ from patchad.datasets.entity import Entity
 from patchad.detectors.neural import NeuralDetector
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.registry import make
+from patchad.model.pretrained import WITHOUT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +32,8 @@ class Task:
     entity: Entity
     cells: tuple[Cell, ...]
     cost: bool
+    weights: Path | None = None
+    """Folder of the weights that cells name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,19 @@ def run_suite(suite: Suite, path: Path, options: RunOptions, notify: Notify = la
     cells, missing = plan_cells(suite, options, notify)
     unavailable: set[str] = set()
     with RecordFile(path) as file:
-        todo = [cell for cell in cells if identity(cell.to_dict()) not in file.done]
+        todo = [cell for cell in cells if not any(record["suite"] == suite.name for record in _known(file, cell))]
         already = len(cells) - len(todo)
         notify(f"{suite.name}: {len(cells)} cells, {already} of them in {path} already")
         todo = _reuse_records(suite, todo, options, file, notify)
         failed = _run_cells(suite, todo, options, file, notify, unavailable)
         left_out = sum(identity(cell.to_dict()) not in file.done for cell in todo if cell.detector in unavailable)
     return RunSummary(len(cells) - left_out, already, tuple(failed), missing, tuple(sorted(unavailable)))
+
+
+def _known(file: RecordFile, cell: Cell) -> list[Record]:
+    """Return the records of a cell's measurement that the file held when it was opened, whatever their suites."""
+    about = file.measured.get(measurement_key(cell.to_dict()), [])
+    return [record for record in about if same_parameters(record["parameters"], cell.parameters)]
 
 
 def _reuse_records(
@@ -92,7 +101,7 @@ def _reuse_records(
     remaining: list[Cell] = []
     sums: dict[str, dict[str, str]] = {}
     for cell in todo:
-        known = [] if suite.cost else file.measured.get(measurement_key(cell.to_dict()), [])
+        known = [] if suite.cost else _known(file, cell)
         known = [record for record in known if record["suite"] in SUITES and not SUITES[record["suite"]].cost]
         if known and cell.dataset not in sums:
             sums[cell.dataset] = {e.name: checksum(e) for e in load_entities(suite, cell.dataset, options)}
@@ -143,7 +152,7 @@ def _tasks(suite: Suite, todo: Sequence[Cell], options: RunOptions, unavailable:
         dataset = cells[0].dataset
         if loaded[0] != dataset:
             loaded = (dataset, {entity.name: entity for entity in load_entities(suite, dataset, options)})
-        yield Task(loaded[1][cells[0].entity], tuple(cells), suite.cost)
+        yield Task(loaded[1][cells[0].entity], tuple(cells), suite.cost, options.weights)
 
 
 def _attempt(task: Task) -> list[Record] | Failure:
@@ -159,6 +168,8 @@ def run_task(task: Task) -> list[Record]:
     """Fit once and judge every cell; this is what a worker does."""
     first = task.cells[0]
     settings = {name: tuple(v) if isinstance(v, list) else v for name, v in first.parameters.items()}
+    if task.weights is not None and str(settings.get("weights")).startswith(WITHOUT):
+        settings["weights"] = str(task.weights / f"{settings['weights']}.safetensors")
     detector = make(first.detector, **(settings | {"random_state": first.seed}))
     fit = fit_and_score(detector, task.entity)
     shared = {

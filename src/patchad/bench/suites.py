@@ -67,6 +67,16 @@ NPSR = Variant("npsr_seq-induced", "npsr_seq", parameters={"score": "induced"})
 """The complete NPSR, which the paper lists besides its two models."""
 PLAIN_DC = Variant("dcdetector-plain", "dcdetector", parameters={"softmax": False})
 """DCdetector's discrepancy itself, which windows can be compared by, instead of its softmax over the window."""
+_PUBLISHED: Mapping[str, Any] = {"learning_rate": 1e-4, "epochs": 3, "max_steps": None}
+PUBLISHED = (
+    Variant(
+        "anomaly_transformer-published",
+        "anomaly_transformer",
+        parameters={"d_model": 512, "batch_size": 256, **_PUBLISHED},
+    ),
+    Variant("dcdetector-published", "dcdetector", parameters={"d_model": 256, "batch_size": 128, **_PUBLISHED}),
+)
+"""The closest relatives of the paper's net with width, batch and rate of their public code, and the paper's epochs."""
 FOUR = (DEFAULT, PAPER, LETTER, RANDOM)
 """`PatchAD()`, `PatchAD.paper()`, the paper read to the letter (a large distance is anomalous), and chance."""
 CODE = tuple(Variant(f"patchad-code{trainer}", "patchad", f"code{trainer}") for trainer in (1, 2))  # type: ignore[arg-type]
@@ -126,6 +136,7 @@ RANGES = tuple(
 """The strongest comparison methods of `open`, scaled as `PatchAD()` scales."""
 
 INGREDIENTS = (
+    Variant("weights=None", parameters={"weights": None}),
     Variant("memory=0", parameters={"memory": 0}),
     Variant("adapt=0", parameters={"adapt": 0}),
     Variant("scaling=zscore", parameters={"scaling": "zscore"}),
@@ -198,7 +209,7 @@ _SUITES = (
         "paper-classic",
         "the comparison without point adjustment",
         ("MSL", "SMAP", "SWaT", "WADI", "PSM", "SWAN"),
-        others=(NPSR, PLAIN_DC),
+        others=(NPSR, PLAIN_DC, *PUBLISHED),
     ),
     _comparison("paper-nips", "the NIPS-TS comparison", ("SWAN", "GECCO")),
     _comparison("paper-ucr", "the UCR comparison, series by series", ("UCR",)),

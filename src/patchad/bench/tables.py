@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from patchad.bench.cells import all_variants, parameters_of
+from patchad.bench.cells import all_variants, parameters_of, same_parameters
 from patchad.bench.paper import READINGS, SEARCHED, PublishedRow, not_reproduced, published_for
 from patchad.bench.records import Record
 from patchad.bench.statistics import Estimate, estimate_mean
 from patchad.bench.suites import SUITES, Variant
 from patchad.datasets.catalogue import DATASETS
+from patchad.detectors.patchad import PatchAD
+from patchad.detectors.pretrained import pretrained_origin
 from patchad.detectors.registry import DETECTORS
 from patchad.errors import InputError
+from patchad.model.pretrained import SHIPPED, WITHOUT, seen_families
 
 Format = Literal["markdown", "csv", "latex"]
 
@@ -189,7 +192,18 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
         notes += not_reproduced(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
     shown = {str(record["detector"]) for record in records}
     notes += [f"{name} is our reading of the method: {why}." for name, why in READINGS.items() if name in shown]
+    saw = dict.fromkeys(str(record["dataset"]) for record in used if _saw(record))
+    notes += [f"{name}: the weights of `PatchAD()` saw its train part; `--weights` names others." for name in saw]
     return ResultTable(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
+
+
+def _saw(record: Record) -> bool:
+    """Return whether a net was pretrained on the family that it is judged by."""
+    given = record["parameters"]
+    if record["detector"] != "patchad" or given.get("weights") != SHIPPED or record["dataset"] not in seen_families():
+        return False
+    changed: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in given.items()}
+    return pretrained_origin(PatchAD(**changed)) is not None
 
 
 def _columns(suite: str, protocol: str, records: Sequence[Record]) -> dict[str, str]:
@@ -235,19 +249,12 @@ def _known_parameters(variant: Variant, protocol: str, *, many: bool) -> dict[st
         return {}
 
 
-EVENT_PARAMETERS = ("merge_gap", "min_duration")
-"""Parameters that shape events, which no metric of a protocol reads."""
-
-
 def _same(record: Record, wanted: Mapping[str, Any]) -> bool:
-    """Compare parameters, ignoring a training bound that was only set for want of a GPU.
-
-    A parameter that came after a record says nothing about it.
-    """
-    given = record["parameters"]
-    found = (wanted if given else _defaults(record["detector"])) | given
-    free = dict.fromkeys(EVENT_PARAMETERS) | ({"max_steps": None} if wanted.get("max_steps", 0) is None else {})
-    return bool(found | free == {**wanted, **free})
+    """Compare parameters, ignoring a training bound that was only set for want of a GPU."""
+    given = dict(record["parameters"] or _defaults(record["detector"]))
+    if str(given.get("weights")).startswith(WITHOUT):  # another file for each family, made in the same way
+        given["weights"] = SHIPPED
+    return same_parameters(given, wanted, ("max_steps",) if wanted.get("max_steps", 0) is None else ())
 
 
 @cache

@@ -48,6 +48,10 @@ def run(
     datasets: Annotated[
         list[str] | None, typer.Option(help="Datasets of the suite, comma-separated; may be repeated.")
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="Folder of pretrained weights that never saw the family that is judged."),
+    ] = None,
     max_steps: Annotated[
         int | None,
         typer.Option(help="Bound on training for detectors without one; without a GPU, the suite's own by default."),
@@ -69,6 +73,7 @@ def run(
         seeds=seeds,
         detectors=_split_variants(detectors, find_suite(suite)),
         datasets=_split(datasets),
+        weights=weights,
         max_steps=max_steps,
     )
     with stoppable(f"the records so far are in {output}; the same command resumes the run"):

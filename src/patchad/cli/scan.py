@@ -45,13 +45,11 @@ def scan(
     from patchad.data.parameters import parse_assignments
     from patchad.detectors.patchad import PatchAD
     from patchad.detectors.scan import scan as scan_series
-    from patchad.model.pretrained import SHIPPED
 
     if not 0 <= severity <= 100:
         raise InputError(f"--severity {severity:g} is out of range; it lies between 0 and 100")
     check_outputs({"-o": output, "--events": events, "--report": report}, [path for _, path in find_files(data)[0]])
-    usual = {"verbose": True} | ({"weights": SHIPPED} if past_only else {})
-    detector = PatchAD(**(usual | parse_assignments(settings or [], PatchAD)))
+    detector = PatchAD(**({"verbose": True} | parse_assignments(settings or [], PatchAD)))
     tables, refused = read_all(data, reading)
     if not tables:
         raise refusal(refused)

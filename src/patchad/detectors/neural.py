@@ -152,8 +152,7 @@ class NeuralDetector(WindowDetector):
             if steps == 0:
                 return
             budget = replace(budget, max_steps=steps, epochs=None, decay=1.0)
-        # A goal that can be captured draws no random numbers, and needs no generator.
-        draws = not all(goal.capturable for goal in goals)
+        draws = any(goal.draws or not goal.capturable for goal in goals)
         with training_bar(self.verbose) as show, seeded(seed, self.device_) if draws else nullcontext():
             self.history_ = train(
                 self.net_,

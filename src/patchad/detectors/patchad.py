@@ -38,7 +38,7 @@ from patchad.model.net import (
     Positions,
     ViewPooling,
 )
-from patchad.model.pretrained import Origin
+from patchad.model.pretrained import SHIPPED, Origin
 from patchad.model.score import READS, Fusion, ScoreKind, ScoreRule
 from patchad.model.training import Goal, TrainConfig
 from patchad.model.witnesses import WITNESSES, Training, Witness
@@ -142,9 +142,9 @@ class PatchAD(NeuralDetector):
         whether the intra view embeds `phases` or `runs` of points, the weight of the reconstruction in the loss (0:
         none is trained), dropout, and the factor of the learning rate after every epoch but the first. See `code`.
     weights
-        None: the net is trained on train; `pretrained`: it comes trained, sees one channel at a time, and `fit` learns
-        all the rest, in seconds; or a file of such weights. They say what the net looks like: `window` is one of
-        theirs, and the parameters of its shape are left alone.
+        `pretrained`: the net comes trained and sees one channel at a time; `fit` learns all the rest, in a second. Its
+        windows are 15, 30, 60 and 120 rows: with another one, or another shape or training of the net, it is trained
+        on train as with None. A file of such weights has to fit.
     tune_steps
         Training steps on top of pretrained weights, in place of `max_steps` and `epochs`.
 
@@ -200,7 +200,7 @@ class PatchAD(NeuralDetector):
     reconstruction: float = 1.0
     dropout: float = 0.0
     decay: float = 1.0
-    weights: str | None = None
+    weights: str | None = SHIPPED
     tune_steps: int = 0
 
     @classmethod
@@ -247,7 +247,7 @@ class PatchAD(NeuralDetector):
         check_tuning(self)
 
     def _with_new_channels(self, tables: list[Table]) -> tuple[list[Table], list[str]]:
-        return (tables, []) if self.weights is None else with_new_channels(tables)
+        return (tables, []) if pretrained_origin(self) is None else with_new_channels(tables)
 
     def _plan(self, lengths: Sequence[int]) -> float:
         self.origin_ = pretrained_origin(self)
@@ -292,7 +292,7 @@ class PatchAD(NeuralDetector):
         return with_weights(self, super()._new_net(seed))
 
     def _is_trained(self) -> bool:
-        return self.weights is not None and self.tune_steps == 0
+        return self.origin_ is not None and self.tune_steps == 0
 
     def _goals(self, net: nn.Module) -> list[Goal]:
         self._objective = ObjectiveConfig(
@@ -303,14 +303,14 @@ class PatchAD(NeuralDetector):
             averaged=self.layers_mode in COMPARED,
         )
         config = self._net_config(self.window_, self.patch_sizes_)
-        # Dropout draws random numbers, which neither a captured graph nor batches in parallel may do.
+        # Dropout draws random numbers, which batches in parallel would draw in any order.
         micro_batch = None if self.dropout else micro_batch_size(self.batch_size, config.values)
-        capturable = not self.dropout and self.decay == 1
-        return [Goal(list(net.parameters()), self._loss, micro_batch=micro_batch, capturable=capturable)]
+        goal = Goal(list(net.parameters()), self._loss, micro_batch, capturable=True, draws=self.dropout > 0)
+        return [goal]
 
     def _budget(self) -> TrainConfig:
         budget = replace(super()._budget(), decay=self.decay)
-        return budget if self.weights is None else replace(budget, max_steps=self.tune_steps, epochs=None)
+        return budget if self.origin_ is None else replace(budget, max_steps=self.tune_steps, epochs=None)
 
     def _loss(self, net: nn.Module, batch: Tensor) -> Tensor:
         return loss(net(batch), batch, self._objective)

@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from typing import Any
 
 PAPER: Mapping[str, Any] = {
+    "weights": None,
     "window": 105,
     "patch_sizes": (3, 5),
     "d_model": 40,

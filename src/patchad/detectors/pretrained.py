@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, cast
 
@@ -11,37 +12,54 @@ from torch import nn
 from patchad.data.table import Table
 from patchad.data.windows import shrink_window
 from patchad.errors import InputError, listed
-from patchad.model.pretrained import Origin, read_weights
+from patchad.model.pretrained import SHIPPED, Origin, Weights, read_weights
 
 if TYPE_CHECKING:
     from patchad.detectors.patchad import PatchAD
     from patchad.model.net import PatchADNet
 
+logger = logging.getLogger(__name__)
+
 TRAINED_FOR = {"objective": "agreement", "distance": "kl"}
 """What every pretrained net was trained for."""
+OF_TRAINING = (
+    *("epochs", "max_steps", "stride", "batch_size", "learning_rate", "constraint", "dropout", "decay"),
+    *("mixer", "instance_norm", "intra_view", "reconstruction"),
+)
+"""Parameters, besides those of the shape, that ask for a net that is trained on train if they are changed."""
 
 
 def pretrained_origin(detector: PatchAD) -> Origin | None:
-    """Return the origin of the weights that a detector names, if any; refuse parameters that contradict them.
+    """Return the origin of the weights that a detector starts from; None where its net is trained from scratch.
 
-    A parameter that has its default value does not contradict.
+    The nets in the package are for the parameters of shape and training as they are by default, and for some windows;
+    whoever changes these asks for a net of their own. A file that is named has to fit, or it is refused.
     """
-    if detector.weights is None:
+    if detector.weights is None or hasattr(detector, "_beginning"):
         return None
     weights = read_weights(detector.weights)
+    contradicts = _contradiction(detector, weights)
+    if contradicts is None:
+        return weights.origin
+    if detector.weights != SHIPPED or detector.tune_steps:
+        raise InputError(f"weights={detector.weights!r} {contradicts}, or give weights=None to train a net")
+    logger.info("a net is trained on train: weights=%r %s", SHIPPED, contradicts)
+    return None
+
+
+def _contradiction(detector: PatchAD, weights: Weights) -> str | None:
+    """Say which parameter does not fit the weights, if one does not; a default does."""
     if detector.window not in weights.nets:
-        raise InputError(
-            f"weights={detector.weights!r} have no window {detector.window}; use one of {listed(tuple(weights.nets))}"
-        )
+        return f"have no window {detector.window}; use one of {listed(tuple(weights.nets))}"
     shape = asdict(weights.shape.config(1, detector.window)) | TRAINED_FOR
     defaults = {one.name: one.default for one in fields(detector)}
-    for name in shape.keys() - {"channels", "window"}:
-        value = getattr(detector, name)
-        if value not in (defaults[name], shape[name]) and _tuple(value) != shape[name]:
-            raise InputError(
-                f"weights={detector.weights!r} have {name}={shape[name]!r}, not {value!r}; leave {name} out"
-            )
-    return weights.origin
+    for name in (*shape, *OF_TRAINING):
+        if name in ("channels", "window"):
+            continue
+        value, fitting = _tuple(getattr(detector, name)), shape.get(name, defaults[name])
+        if value not in (defaults[name], fitting):
+            return f"are for {name}={fitting!r}, not {value!r}; leave {name} out"
+    return None
 
 
 def check_tuning(detector: PatchAD) -> None:
@@ -55,9 +73,9 @@ def check_tuning(detector: PatchAD) -> None:
 
 def shrunk(detector: PatchAD, most: int) -> tuple[int, tuple[int, ...]]:
     """Return the longest window of at most `most` rows, of the weights where there are some, and its patch sizes."""
-    if detector.weights is None:
+    if detector.origin_ is None:
         return shrink_window(most, detector.window, tuple(detector.patch_sizes))
-    weights = read_weights(detector.weights)
+    weights = read_weights(str(detector.weights))
     return weights.window(min(most, detector.window)), weights.shape.patch_sizes
 
 
@@ -88,9 +106,9 @@ def _widened(table: Table, channels: tuple[str, ...]) -> Table:
 
 
 def with_weights(detector: PatchAD, net: nn.Module) -> nn.Module:
-    """Give a new net the weights that the detector names, if any."""
-    if detector.weights is not None:
-        read_weights(detector.weights).load_into(cast("PatchADNet", net))
+    """Give a new net the weights that the detector starts from, if any."""
+    if detector.origin_ is not None:
+        read_weights(str(detector.weights)).load_into(cast("PatchADNet", net))
     return net
 
 

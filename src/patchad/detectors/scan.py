@@ -22,7 +22,6 @@ from patchad.detectors.patchad import PatchAD
 from patchad.detectors.preparing import MIN_ROWS
 from patchad.detectors.reading import read
 from patchad.errors import InputError
-from patchad.model.pretrained import SHIPPED
 from patchad.results.detection import Detection
 from patchad.results.expectations import Expectations
 
@@ -47,7 +46,7 @@ def scan(X: Any, detector: Detector | None = None, *, folds: int = 3, past_only:
     X
         One series, or a list of series, each of which is judged by itself.
     detector
-        What to fit; it is not changed. By default `PatchAD()`, with `past_only` `PatchAD(weights="pretrained")`.
+        What to fit; it is not changed. By default `PatchAD()`.
     folds
         Folds, 2 or more; a short series has fewer.
     past_only
@@ -71,8 +70,7 @@ def scan(X: Any, detector: Detector | None = None, *, folds: int = 3, past_only:
         raise InputError(f"folds={folds} is too small; at least 2 are needed, so that each is judged by another")
     if is_list_of_series(X):
         return [scan(item, detector, folds=folds, past_only=past_only) for item in X]
-    usual = PatchAD(weights=SHIPPED) if past_only else PatchAD()
-    template = usual if detector is None else detector
+    template = PatchAD() if detector is None else detector
     raw = to_table(X, unread=template.ignore)
     switches, notes = Switches.learn([raw])  # of the whole: a state that a fold never had is no other channel
     table = switches.encode(raw)

@@ -25,6 +25,18 @@ VARIANTS: Mapping[Any, Mapping[str, type]] = {Witness: WITNESSES}
 """Protocols whose implementations are told apart by their name in a registry."""
 
 
+def unaliased(kind: Any) -> Any:
+    """Return what a type alias stands for: `NDArray` is one from NumPy 2.5 on, and was a plain generic type before.
+
+    Examples
+    --------
+    >>> unaliased(int), get_origin(unaliased(NDArray[np.float64]))
+    (<class 'int'>, <class 'numpy.ndarray'>)
+    """
+    alias = getattr(get_origin(kind), "__value__", None)
+    return kind if alias is None else alias[get_args(kind)]
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """Learned values by dotted name."""
@@ -69,6 +81,7 @@ class State:
 
     def take(self, name: str, kind: Any) -> Any:
         """Return a stored value of an annotated type; refuse a file that holds something else under its name."""
+        kind = unaliased(kind)
         if kind in VARIANTS:
             variant = self._fact(f"{name}.variant", str)
             if variant not in VARIANTS[kind]:

@@ -56,12 +56,13 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Begun:
-    """What is known of a detector whose net is to be trained."""
+    """A detector that is prepared, and the net that is to be trained for it."""
 
+    detector: PatchAD
+    train: Train
+    """What it learns the rest from."""
     group: _Group
     member: Member
-    train: Train | None
-    """What it learns the rest from; None: whoever does so prepares it again."""
 
 
 def fit_together(
@@ -106,47 +107,48 @@ def fit_together(
         if isinstance(begun, PatchADError):
             errors[number] = begun
         else:
-            group = replace(begun.group, device=pairs[number][0].device)
+            group = replace(begun.group, device=detectors[number].device)
             groups.setdefault(group, {})[number] = begun
     for group, own in groups.items():
         numbers = sorted(own)
         for first in range(0, len(numbers), group.most):
             some = {number: own.pop(number) for number in numbers[first : first + group.most]}
-            _fit_group(group, some, pairs, errors, run)
+            for number, found in _fitted(group, some, run):
+                if isinstance(found, PatchADError):
+                    errors[number] = found
+                else:
+                    _take(detectors[number], found)
     return errors
 
 
 def is_stackable(detector: PatchAD) -> bool:
     """Return whether the net of a detector can be trained together with others."""
-    return pretrained_origin(detector) is None and detector.epochs is None and not detector.dropout and detector.decay == 1
+    own = pretrained_origin(detector) is None
+    return own and detector.epochs is None and not detector.dropout and detector.decay == 1
 
 
-def _fit_group(
-    group: _Group,
-    begun: dict[int, _Begun],
-    pairs: Mapping[int, tuple[PatchAD, Any]],
-    errors: list[PatchADError | None],
-    run: Run | None,
-) -> None:
-    """Train nets together; then let each detector learn the rest."""
+def _fitted(
+    group: _Group, begun: Mapping[int, _Begun], run: Run | None
+) -> Iterator[tuple[int, PatchAD | PatchADError]]:
+    """Train nets together; let each detector learn the rest, and yield it."""
     device = find_device(group.device)
     logger.info("training %d nets of one shape together on %s", len(begun), device)
-    net = PatchADNet(group.shape)
+    with seeded(0, torch.device("cpu")):
+        net = PatchADNet(group.shape)
     trained = train_together(net, [one.member for one in begun.values()], group.loss, group.budget, device=device)
     first_names = {id(one): name for name, one in net.named_parameters()}  # a mixer that views share has two
     names = {name: first_names[id(one)] for name, one in net.named_parameters(remove_duplicate=False)}
-    left = {}
+    left: dict[int, tuple[Any, ...]] = {}
     for (number, own), found in zip(begun.items(), trained, strict=True):
         if isinstance(found, PatchADError):
-            errors[number] = found
+            yield number, found
         else:
             weights = {name: found.weights[first] for name, first in names.items()}
-            left[number] = (*pairs[number], own.train, weights, found.history)
-    for number, fitted in _each(_finish, left, run):
-        if isinstance(fitted, PatchADError):
-            errors[number] = fitted
-        else:
-            _take(pairs[number][0], fitted, device)
+            left[number] = (own.detector, own.train, weights, found.history)
+    for number, finished in _each(_finish, left, run):
+        if run is not None and not isinstance(finished, PatchADError):
+            _give_net(finished, left[number][2], group.device)
+        yield number, finished
 
 
 def _begin(detector: PatchAD, series: Any) -> _Begun | PatchADError:
@@ -163,20 +165,18 @@ def _begin(detector: PatchAD, series: Any) -> _Begun | PatchADError:
         return error
     windows = WindowSampler(known, detector.window_, detector.stride)
     member = Member.of(net, windows, WindowSampler(held_out, detector.window_), detector.scaler_, budget, seed=seed)
-    return _Begun(_Group(net.config, detector._objective, budget, len(member.held_out), detector.device), member, train)
+    group = _Group(net.config, detector._objective, budget, len(member.held_out), detector.device)
+    return _Begun(detector, train, group, member)
 
 
 def _finish(
-    detector: PatchAD, series: Any, train: Train | None, weights: Mapping[str, FloatArray], history: list[Progress]
+    detector: PatchAD, train: Train, weights: Mapping[str, FloatArray], history: list[Progress]
 ) -> PatchAD | PatchADError:
     """Learn all but the net."""
     detector.begin_with({name: torch.from_numpy(one) for name, one in weights.items()}, steps=0)
     try:
-        if train is None:
-            detector.fit(series)
-        else:
-            detector._fit(train.segments, train.blocks)
-            detector._finish_fit(train)
+        detector._fit(train.segments, train.blocks)
+        detector._finish_fit(train)
     except PatchADError as error:
         return error
     finally:
@@ -185,14 +185,20 @@ def _finish(
     return detector
 
 
-def _take(detector: PatchAD, fitted: PatchAD, device: torch.device) -> None:
-    """Take over what another process learned, and compute where the detector is to."""
-    if fitted is detector:
-        return
-    detector.__dict__.update(fitted.__dict__ | {"device": detector.device})
-    detector.device_ = device
-    detector.net_.to(device)
+def _give_net(detector: PatchAD, weights: Mapping[str, FloatArray], device: str) -> None:
+    """Give a detector that another process fitted its net, which costs more to send than to build, on its device."""
+    detector.device, detector.device_ = device, find_device(device)
+    with seeded(0, torch.device("cpu")):
+        net = detector._build(len(detector.channels_))
+    net.load_state_dict({name: torch.from_numpy(one) for name, one in weights.items()})
+    detector.net_ = net.to(detector.device_).eval()
     detector._set_rule(detector.rule_)
+
+
+def _take(detector: PatchAD, fitted: PatchAD) -> None:
+    """Let the detector of a caller be one that was fitted."""
+    if fitted is not detector:
+        detector.__dict__.update(fitted.__dict__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,8 +222,10 @@ def _each(
 
 
 def _elsewhere(call: _Call) -> Any:
-    """Do a call in another process, on its core; do not send back what it was given."""
+    """Do a call in another process, on its core."""
     detector, *rest = call.given
     detector.device = "cpu"
     found = call.function(detector, *rest)
-    return replace(found, train=None) if isinstance(found, _Begun) else found
+    if found is detector:
+        del found.net_, found.backend_
+    return found

@@ -69,6 +69,11 @@ class FitJob:
     together: bool | None = None
     """Whether series that train their own nets train them at once; None: where there is a GPU."""
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters of the detectors: a net that series share is trained on them, and not pretrained on others."""
+        return self.parameters if self.mode == "each" else {"weights": None, **self.parameters}
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -238,7 +243,7 @@ def look_task(task: Task) -> list[tuple[str, tuple[str, ...], str]]:
                 found.append((source.name, (), str(loaded)))
             else:
                 table = encoded(loaded.table(), task.job)
-                pieces, *_ = read_train(PatchAD(**task.job.parameters), _pieces(table, task.job))
+                pieces, *_ = read_train(PatchAD(**task.job.settings), _pieces(table, task.job))
                 check_rows([segment for piece in pieces for segment in piece.segments])
                 found.append((source.name, table.channels or (), ""))
         except InputError as error:
@@ -258,7 +263,7 @@ def share_task(task: Task) -> str:
             newest = table.take(slice(max(len(table.values) - most, 0), None))
             tables += _scaled(_pieces(newest, task.job), tables[:1])
         path = Path(task.files[0])
-        detector = PatchAD(**task.job.parameters).keep_training(path.with_suffix(TRAINING)).fit(tables)
+        detector = PatchAD(**task.job.settings).keep_training(path.with_suffix(TRAINING)).fit(tables)
         if current_ranks().number == 0:
             detector.save(path)
             path.with_suffix(TRAINING).unlink(missing_ok=True)
@@ -298,7 +303,7 @@ class _Waiting:
 
 def _together(job: FitJob) -> bool:
     try:
-        return (_on_gpu(job) if job.together is None else job.together) and is_stackable(PatchAD(**job.parameters))
+        return (_on_gpu(job) if job.together is None else job.together) and is_stackable(PatchAD(**job.settings))
     except PatchADError:
         return False  # each series says why it cannot be fitted
 
@@ -310,7 +315,7 @@ def _on_gpu(job: FitJob) -> bool:
 def _prepared(source: Source, table: Table, task: Task) -> _Waiting:
     job = task.job
     table = without_groups(table)
-    detector = PatchAD(**job.parameters)
+    detector = PatchAD(**job.settings)
     if task.net is not None:
         shared = cast("PatchAD", task.net.load())
         steps = job.tune_steps if job.mode == "tuned" else 0

@@ -172,7 +172,6 @@ def _fitted(rows: Sequence[Sequence[Row]]) -> Detector:
     import pandas as pd
 
     from patchad.detectors.patchad import PatchAD
-    from patchad.model.pretrained import SHIPPED
 
     values = [row.values for own in rows for row in own]
     names = list(dict.fromkeys(n for one in values for n, v in one.items() if isinstance(v, int | float)))
@@ -182,7 +181,7 @@ def _fitted(rows: Sequence[Sequence[Row]]) -> Detector:
     for own in rows:
         columns = {name: [_number(row.values.get(name)) for row in own] for name in names}
         series.append(pd.DataFrame(columns, index=_index(own), dtype=float))
-    return PatchAD(weights=SHIPPED).fit(series if len(series) > 1 else series[0])
+    return PatchAD().fit(series if len(series) > 1 else series[0])
 
 
 def _number(value: Any) -> float | None:

@@ -28,6 +28,8 @@ SHIPPED = "pretrained"
 FILE = Path(__file__).with_name("pretrained.safetensors")
 LONGEST, NARROWEST = 120, 8
 """The window whose net has the full width, and the width of the narrowest net."""
+WITHOUT = "without-"
+"""How the names of weights begin that never saw the family that is named next."""
 MOST_WIDTH = 1024
 """A wider net is not built to compare it with a file."""
 CARD = "card"
@@ -105,7 +107,7 @@ def read_weights(name: str) -> Weights:
     --------
     >>> weights = read_weights("pretrained")
     >>> list(weights.nets), weights.shape
-    ([15, 30, 60, 120], Shape(patch_sizes=(3, 5), d_model=32, layers=3))
+    ([15, 30, 60, 120], Shape(patch_sizes=(3, 5), d_model=16, layers=2))
     """
     path = FILE if name == SHIPPED else Path(name)
     try:
@@ -149,6 +151,28 @@ def _check(arrays: Mapping[str, NDArray[Any]], config: NetConfig) -> None:
     wrong = [name for name, tensor in expected.items() if arrays[name].shape != tuple(tensor.shape)]
     if wrong or len(arrays) != len(expected):
         raise ValueError(f"arrays of window {config.window} do not fit: {listed(wrong or tuple(arrays))}")
+
+
+def seen_families() -> tuple[str, ...]:
+    """Return the datasets that the weights in the package were trained on.
+
+    Examples
+    --------
+    >>> "SMD" in seen_families(), "UCR" in seen_families()
+    (True, False)
+    """
+    return tuple(read_weights(SHIPPED).card["families"])
+
+
+def unseen_weights(folder: Path, family: str) -> Path:
+    """Return the file of the weights in a folder that never saw a family, where there is one.
+
+    Examples
+    --------
+    >>> unseen_weights(Path("weights"), "SMD").name
+    'without-SMD.safetensors'
+    """
+    return folder / f"{WITHOUT}{family}.safetensors"
 
 
 def write_weights(path: Path, shape: Shape, nets: Mapping[int, PatchADNet], facts: Mapping[str, Any]) -> None:

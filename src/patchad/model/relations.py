@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from patchad.data.scaling import TailScale
 from patchad.data.table import FloatArray
+from patchad.errors import InputError
 
 PARTNERS = 3
 """Most partners of a channel, those that correlate with it most."""
@@ -44,6 +45,10 @@ class Relations:
     """Of the distance of the two in train, (pair,); the second is negated where the correlation is negative."""
     unit: FloatArray
     """(channel,), the deviation of each channel, by which values are divided first."""
+
+    def __post_init__(self) -> None:
+        if not ((self.apart.spread > 0).all() and (self.unit > 0).all()):
+            raise InputError("the usual distances of channels, and their units, must be positive")
 
     @classmethod
     def fit(cls, values: FloatArray) -> Relations:

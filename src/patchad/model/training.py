@@ -97,7 +97,9 @@ class Goal:
     micro_batch: int | None = None
     """Windows that one core of a CPU takes at a time, where the loss is a mean over windows; None: the whole batch."""
     capturable: bool = False
-    """Whether every call runs the same operations, none of them random, so that a CUDA graph can replay them."""
+    """Whether every call runs the same operations, so that a CUDA graph can replay them."""
+    draws: bool = False
+    """Whether a goal that is capturable draws from the global generator, as dropout does; others are taken to do so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +156,8 @@ def train(
         If the loss becomes infinite or NaN before any weights have a finite held-out loss.
     """
     net.to(device).train()
-    optimizers = [
-        torch.optim.AdamW(
-            goal.parameters,
-            lr=config.learning_rate,
-            weight_decay=config.weight_decay,
-            fused=True,
-            capturable=device.type == "cuda",
-        )
-        for goal in goals
-    ]
+    falls = config.last_rate < 1 or config.decay != 1
+    optimizers = _optimizers(goals, config, device, falls=falls)
     ranks, steps = current_ranks(), planned_steps(len(windows), config)
     checks = scaled_batches(even_windows(held_out), scale, config.batch_size, device)
     draw = device_sampler(windows, scale, device) if device.type == "cuda" else host_sampler(windows, scale)
@@ -178,7 +172,7 @@ def train(
     for step, chosen in enumerate(chosen_windows, start=1):
         if step <= done:
             continue
-        if config.last_rate < 1 or config.decay != 1:  # a goal that is captured would keep the rate that it saw first
+        if falls:
             _set_rate(optimizers, config.rate_at(step, steps, math.ceil(len(windows) / config.batch_size)))
         own, weight = ranks.part(chosen)
         recent += train_step(draw(own), weight)
@@ -205,10 +199,26 @@ def train(
     return history
 
 
+def _optimizers(
+    goals: Sequence[Goal], config: TrainConfig, device: torch.device, *, falls: bool
+) -> list[torch.optim.Optimizer]:
+    """Return an optimizer for each goal; a captured step keeps the numbers that it saw, but reads tensors anew."""
+    captured = device.type == "cuda"
+    rate = torch.tensor(config.learning_rate, device=device) if falls and captured else config.learning_rate
+    decay = config.weight_decay
+    return [
+        torch.optim.AdamW(goal.parameters, lr=rate, weight_decay=decay, fused=True, capturable=captured)
+        for goal in goals
+    ]
+
+
 def _set_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
 
 def is_sound(loss: float) -> bool:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from patchad.bench.cells import parameters_of
+from patchad.bench.cells import EVENT_PARAMETERS, parameters_of
 from patchad.bench.figures.base import FigureOptions, Frame, MissingSourceError
 from patchad.bench.figures.drawing import COLOURS, INK, STYLES, panels, sizes_text
 from patchad.bench.paper import published_rows
 from patchad.bench.records import Record
 from patchad.bench.suites import DEFAULT, PAPER
-from patchad.bench.tables import EVENT_PARAMETERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
