@@ -293,6 +293,21 @@ def test_no_window_of_the_profile_spans_two_series():
     np.testing.assert_array_equal(found.starts_, [*range(41), *range(60, 101)])
 
 
+@pytest.mark.parametrize("still", ["neither", "train", "test", "both"])
+def test_the_profile_compares_only_windows_that_change_and_counts_them(still):
+    train, test = TRAIN.copy(), TEST.copy()
+    for name, values in (("train", train), ("test", test)):
+        if still in (name, "both"):
+            values[:, 1] = 3.0
+            values[40:90, 0] = 1.0
+    found = make("matrix_profile", window=10, fold="newest", calibration=0.0).fit(train)
+    expected = np.mean([slow_profile(train[:, c], test[:, c], 10) for c in range(3)], axis=0)
+    np.testing.assert_allclose(found.decision_function(test)[9:], expected, rtol=1e-4, atol=1e-6)
+    changing = [[int((np.ptp(views(v, 10)[:, :, c], axis=1) > 0).sum()) for c in range(3)] for v in (train, test)]
+    assert found.pairs(test) == int(np.dot(*changing))
+    assert found.pairs(test[:5]) == 0
+
+
 def test_the_profile_stores_the_newest_windows():
     found = make("matrix_profile", window=20, calibration=0.0, max_windows=30).fit(TRAIN)
     np.testing.assert_allclose(found.rows_, found.scaler_(TRAIN[-49:]))

@@ -15,8 +15,9 @@ from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import OneClassSVM
 
-from patchad.data.table import FloatArray
+from patchad.data.table import BoolArray, FloatArray
 from patchad.data.windows import Fold, views
+from patchad.detectors.reading import read
 from patchad.detectors.windowed import WindowDetector
 
 LEARNED_VALUES = 20_000_000
@@ -270,7 +271,8 @@ class MatrixProfile(WindowDetector):
     (2017), which looks for one time that fits several channels, is a different method. It is computed by matrix
     products, window by window against all of train: as exact as the diagonal algorithms, and a window's distance
     depends only on itself and train. A constant window is at distance 0 from other constant ones and at the square
-    root of its length from all others, as in stumpy. The window is ours.
+    root of its length from all others, as in stumpy; it is compared with none of them, which saves most of the work on
+    telemetry, and `pairs` counts the comparisons that are left. The window is ours.
 
     Parameters
     ----------
@@ -306,12 +308,32 @@ class MatrixProfile(WindowDetector):
     ) -> tuple[FloatArray, FloatArray | None]:
         distances = np.empty((len(windows), windows.shape[2]))
         for channel in range(windows.shape[2]):
-            references = _shapes(views(self.rows_[:, [channel]], self.window_)[self.starts_, :, 0])
-            for part in np.array_split(np.arange(len(windows)), -(-len(windows) // 256)):
-                shapes = _shapes(windows[part, :, channel])
-                nearest = references[closeness(shapes, references).argmax(axis=1)]
-                distances[part, channel] = np.sqrt(np.square(shapes - nearest).sum(axis=1, dtype=np.float64))
+            references, still = self._references(channel)
+            shapes = _shapes(windows[:, :, channel])
+            varies = shapes.any(axis=1)
+            distances[~varies, channel] = 0.0 if still else np.sqrt(self.window_)
+            for part in np.array_split(np.flatnonzero(varies), -(-int(varies.sum()) // 256) or 1):
+                nearest = references[closeness(shapes[part], references).argmax(axis=1)]
+                distances[part, channel] = np.sqrt(np.square(shapes[part] - nearest).sum(axis=1, dtype=np.float64))
         return distances.mean(axis=1, keepdims=True), distances[:, None] if explain else None
+
+    def _references(self, channel: int) -> tuple[FloatArray, bool]:
+        """Return the shapes of the windows of train, of all constant ones only one; and whether there are such."""
+        rows = self.rows_[:, [channel]]
+        moved = self.starts_[_moves(rows, self.window_)[self.starts_, 0]]
+        shapes = _shapes(views(rows, self.window_)[moved, :, 0])
+        varies = shapes.any(axis=1)
+        still = len(moved) < len(self.starts_) or not varies.all()
+        return np.concatenate([shapes[varies], np.zeros((int(still), self.window_), np.float32)]), still
+
+    def pairs(self, X: Any) -> int:
+        """Count the pairs of windows that scoring a series compares, which is what it costs; nothing is compared.
+
+        One core compares some 300 million pairs of the usual window in a second.
+        """
+        known = _moves(self.rows_, self.window_)[self.starts_].sum(axis=0)
+        segments = (part.values for part in read(self, X).prepared.segments if len(part) >= self.window_)
+        return sum(int(_moves(self.scaler_(values), self.window_).sum(axis=0) @ known) for values in segments)
 
     def _batch(self) -> int:
         return max(
@@ -332,6 +354,19 @@ def closeness(flat: FloatArray, references: FloatArray) -> FloatArray:
     close: FloatArray = flat @ references.T
     close -= np.einsum("nd,nd->n", references, references) / 2
     return close
+
+
+def _moves(rows: FloatArray, window: int) -> BoolArray:
+    """Return whether any value changes inside each window of these rows, `(window, c)`.
+
+    Examples
+    --------
+    >>> _moves(np.array([[1.0], [1.0], [1.0], [2.0]]), 3).ravel().tolist()
+    [False, True]
+    """
+    changes = np.cumsum(np.concatenate([np.zeros((1, rows.shape[1]), bool), rows[1:] != rows[:-1]]), axis=0)
+    moved: BoolArray = changes[window - 1 :] > changes[: len(changes) - window + 1]
+    return moved
 
 
 def _shapes(windows: FloatArray) -> FloatArray:
