@@ -35,6 +35,15 @@ def published_for(suite: str, dataset: str, variant: str) -> list[PublishedRow]:
     return sorted(about, key=lambda row: bool(row["suite"] != suite))
 
 
+def published_in(tables: Collection[str]) -> dict[tuple[str, str, str], list[PublishedRow]]:
+    """Group the rows of some of the paper's tables by table, suite and dataset."""
+    groups: dict[tuple[str, str, str], list[PublishedRow]] = {}
+    for row in published_rows():
+        if row["table"] in tables:
+            groups.setdefault((row["table"], row["suite"], row["dataset"]), []).append(row)
+    return groups
+
+
 def not_reproduced(suite: str, dataset: str, shown: Collection[str], known: Collection[str]) -> list[str]:
     """List the methods of the paper's table that a result table lacks, with the reasons.
 

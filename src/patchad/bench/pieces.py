@@ -1,4 +1,4 @@
-"""The paper piece by piece: its equations, figures, settings and claims, as plain data for `patchad.bench.checklist`.
+"""The paper piece by piece: its equations, figures, settings and reasons, plain data for `patchad.bench.checklist`.
 
 Lines are those of the paper's source, as in `paper_results.json`.
 """
@@ -215,52 +215,11 @@ REASONS: Mapping[str, str] = {
         "labels only; the paper's code takes AUC and VUS of 0/1 predictions and swaps truth and prediction (protocol "
         "`code`); an AUC of 60 beside a V-ROC of 48 on SMAP looks mirrored"
     ),
-    "tab:ablation": "one seed here; between seeds PA-F1 of one net varies as much (results/paper-classic.md)",
+    "tab:ablation": "{seeds} here; between seeds PA-F1 of one net varies as much (results/paper-classic.md)",
     "tab:abl_loss": "as tab:ablation",
     "tab:comparison_nips_ts": "as tab:comparison",
     "tab:comparison_ucr": "as tab:comparison; mean over series here, where the paper does not say",
 }
-"""Why ours and the paper's values differ, by table."""
-SENSITIVITY_REASON = "300 steps instead of three epochs, one seed"
+"""Why ours and the paper's values differ, by table; `seeds` is how many there are."""
 NOT_PUBLIC = ("SWaT", "WADI")
 """Datasets that are given out on request only."""
-
-ANALYSIS = "[analysis.md](analysis.md)"
-REASONED = (
-    [
-        "no collapse: the loss ends at 0.6 without and 0.68 with the constraint (line 958)",
-        "0.6, 0.68",
-        ANALYSIS,
-        "`patchad bench figures constraint collapse`",
-        "the difference of losses is zero everywhere, so what is left of the loss is reconstruction",
-    ],
-    [
-        "normal points have less entropy (Proof 1, line 800)",
-        "proved",
-        ANALYSIS,
-        "`patchad bench figures theory`",
-        "restates the assumption that they have less variance",
-    ],
-    [
-        "H(inter) <= H(intra) (Proof 2, line 908)",
-        "proved",
-        ANALYSIS,
-        "`patchad bench figures theory`",
-        "contradicts the lines that it is drawn from",
-    ],
-    [
-        "anomalies stand out more in the intra mixer (Proof 3, line 640)",
-        "proved",
-        ANALYSIS,
-        "`patchad bench figures tsne`",
-        "not confirmed",
-    ],
-    [
-        "patch sizes, window, width, depth, constraint and threshold matter little (line 1108)",
-        "the tables of sensitivity above",
-        ANALYSIS,
-        "`patchad bench figures sensitivity`",
-        "not confirmed",
-    ],
-)
-"""Claims that no single number decides: claim, the paper, ours, command, note."""

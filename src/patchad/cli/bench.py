@@ -105,6 +105,10 @@ def table(
 @app.command()
 def checklist(
     records: Annotated[list[Path], typer.Argument(help="Files of records, or folders of such files.")],
+    drawn: Annotated[
+        Path | None,
+        typer.Option("--figures", help="Folder with the CSV files of figures; `figures` beside the records if none."),
+    ] = None,
 ) -> None:
     """Print the checklist of the paper.
 
@@ -112,7 +116,7 @@ def checklist(
     """
     from patchad.bench.checklist import render_checklist
 
-    print(render_checklist(_read_all(records)), end="")
+    print(render_checklist(_read_all(records), drawn or records[0].resolve().parent / "figures"), end="")
 
 
 @app.command("list")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from patchad.bench.checklist import METRICS, Measured
 from patchad.bench.figures.base import FigureOptions, Frame
 from patchad.bench.figures.drawing import COLOURS, panels
 from patchad.bench.figures.from_records import suite_records
+from patchad.bench.measured import METRICS, Measured
 from patchad.bench.paper import published_rows
 
 if TYPE_CHECKING:
