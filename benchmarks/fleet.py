@@ -63,12 +63,11 @@ def frame(rows: int, seed: int, first: int = 0, channels: int = CHANNELS) -> pd.
 
 
 def model(folder: Path, name: str = "patchad", channels: int = CHANNELS) -> Path:
-    """Fit a model with the default settings, but for a shorter training."""
+    """Fit a model with the default settings."""
     train = pd.DataFrame(
         values(6000, 0, faults=0, channels=channels), columns=[f"c{number}" for number in range(channels)]
     )
-    detector = make(name, max_steps=100) if name == "patchad" else make(name)
-    return detector.fit(train).save(folder / "model.safetensors")
+    return make(name).fit(train).save(folder / "model.safetensors")
 
 
 def efficiency(series: int, rows: int, rounds: int) -> None:

@@ -76,7 +76,7 @@ def by_rows(seconds: float) -> tuple[list[float], float]:
     """Time `decision_function` of the default detector by the number of rows, 16 channels."""
     rng = np.random.default_rng(0)
     rows = np.sin(np.arange(max(ROWS))[:, None] / 5 + np.arange(16)) + 0.1 * rng.standard_normal((max(ROWS), 16))
-    detector = PatchAD(max_steps=5).fit(rows[:4000])
+    detector = PatchAD().fit(rows[:4000])
     best = timed({str(n): lambda n=n: detector.decision_function(rows[:n]) for n in ROWS}, detector.device_, seconds)
     times = [best[str(n)] for n in ROWS]
     return times, exponent(ROWS, times)

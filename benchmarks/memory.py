@@ -57,7 +57,7 @@ def main() -> None:
     data = np.empty((arguments.rows, arguments.channels), dtype=np.float32)
     for channel in range(arguments.channels):
         data[:, channel] = np.sin(np.arange(arguments.rows) / (5 + channel)) + 0.1 * rng.standard_normal(arguments.rows)
-    PatchAD(max_steps=2).fit(data[:1000])  # loads torch and warms its threads
+    PatchAD().fit(data[:1000])  # loads torch and warms its threads
     print(f"data: {data.nbytes / MIB:.0f} MiB ({arguments.rows:,} x {arguments.channels} float32)")
     detector = PatchAD()
     for name, call in (

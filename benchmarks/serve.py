@@ -113,11 +113,11 @@ def body_of(run: Any, first: int, count: int) -> dict[str, Any]:
 
 
 def model_file(folder: Path, given: Path | None) -> Path:
-    """Return a model of the plant; a small fit takes some seconds."""
+    """Return a model of the plant; a fit takes a second or two."""
     if given is not None:
         return given
     train = simulate_plant(4_000, seed=0)
-    detector = PatchAD(random_state=0, max_steps=60, hop=10).fit(Table(train.values, train.channels, train.times))
+    detector = PatchAD().fit(Table(train.values, train.channels, train.times))
     return detector.save(folder / "model.safetensors")
 
 

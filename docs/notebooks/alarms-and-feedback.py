@@ -22,7 +22,7 @@ def show(found):
 
 normal = to_frame(simulate_plant(4000, seed=0))
 today = to_frame(simulate_plant(3600, seed=1, kinds=tuple(FAULTS), start="2024-02-01"))
-detector = PatchAD(weights="pretrained").fit(normal)  # a net that comes trained: the fit takes seconds
+detector = PatchAD().fit(normal)
 show(detector.detect(today))
 
 # %% [markdown]

@@ -18,7 +18,7 @@ def to_frame(run):
 normal = to_frame(simulate_plant(4000, seed=0))
 broken = simulate_plant(1200, seed=3, kinds=("trend", "correlation break"), start="2024-02-01")
 today = to_frame(broken)
-detector = PatchAD(weights="pretrained").fit(normal)  # a net that comes trained: the fit takes seconds
+detector = PatchAD().fit(normal)
 broken.faults
 
 # %% [markdown]

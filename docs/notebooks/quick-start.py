@@ -24,7 +24,8 @@ normal.iloc[:3, :5].round(2)
 # %% [markdown]
 # ## Fit
 #
-# `fit` learns what is normal. Nothing else has to be said; a window of 120 rows suits most plants.
+# `fit` learns what is normal. The net [comes trained](../pretrained.md), so it takes seconds. Nothing else has to be
+# said; a window of 120 rows suits most plants.
 
 # %%
 from patchad import PatchAD

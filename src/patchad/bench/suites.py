@@ -284,7 +284,7 @@ _SUITES = (
         protocols=("open", "paper"),
         datasets=("plant", "five-kinds"),
         variants=(
-            Variant("patchad", parameters={"max_steps": 100}),
+            DEFAULT,
             PAPER,
             LETTER,
             RANDOM,

@@ -65,15 +65,16 @@ def fit(
     mode: Annotated[
         ModeName,
         typer.Option(
-            help="each: every series trains its own net; global: series with the same channels share one, with their "
-            "own scale, memory and calibration; tuned: and train it a little further."
+            help="each: the pretrained net, with scale, memory and calibration of each series (with --set weights=None "
+            "each trains a net of its own); global: series with the same channels train one net together; tuned: and "
+            "each trains it a little further."
         ),
     ] = ModeName.each,
     together: Annotated[
         bool | None,
         typer.Option(
             "--together/--one-by-one",
-            help="Whether series that train their own nets train them at once; by default where there is a GPU.",
+            help="Whether series that train nets of their own train them at once; by default where there is a GPU.",
         ),
     ] = None,
     engine: Engine = EngineName.local,
@@ -82,7 +83,7 @@ def fit(
     settings: Settings = None,
     exclude_periods: ExcludedPeriods = None,
 ) -> None:
-    """Train a model for every series of a fleet.
+    """Fit a model for every series of a fleet.
 
     Writes OUT/SERIES.safetensors for each, which `patchad fleet detect OUT DATA` takes, and OUT/manifest.csv. Series
     that are finished are not done again when the same command is run once more.

@@ -86,7 +86,7 @@ def options(
 def demo(out: Annotated[Path, typer.Option(help="Folder for the report and the data.")] = Path("patchad-demo")) -> None:
     """Find the faults of a simulated plant.
 
-    Trains on normal operation, detects faults, names the faulty sensors and writes a report and the data as csv.
+    Fits a model to normal operation, detects faults, names the faulty sensors and writes a report and the data as csv.
     """
     from patchad.cli.demo import demonstrate
 
@@ -118,9 +118,10 @@ def fit(
     settings: Settings = None,
     exclude_periods: ExcludedPeriods = None,
 ) -> None:
-    """Train a model on normal operation.
+    """Fit a model to normal operation.
 
-    Every file is one series, or several that follow each other in time. Writes a model file.
+    Every file is one series, or several that follow each other in time. Writes a model file. The net comes trained;
+    `--set weights=None` trains one on this data.
     """
     from patchad.data import periods
     from patchad.data.files import check_outputs

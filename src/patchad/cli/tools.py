@@ -176,7 +176,7 @@ class Tools:
     def scan(self, data: list[str], options: Options | None = None, severity: float = 30.0) -> Answer:
         """Find the strangest events of data of which nothing is known to be normal; no model is needed.
 
-        Trains on parts of the data to judge the others, which takes a minute or more.
+        Learns from parts of the data to judge the others.
 
         Parameters
         ----------

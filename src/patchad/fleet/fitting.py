@@ -1,4 +1,4 @@
-"""`patchad fleet fit`: a model for each series, trained alone, shared, or shared and then tuned.
+"""`patchad fleet fit`: a model for each series, fitted alone, with a shared net, or with a shared one that is tuned.
 
 In the modes `global` and `tuned` series with the same channels, by name, are a family. One net is trained on the scaled
 rows of all of its series; each series then has its own scale, memory and calibration, and in `tuned` trains the net a
@@ -84,7 +84,7 @@ class Task:
     files: tuple[str, ...]
     keys: tuple[str, ...]
     net: Model | None = None
-    """The family's, in its own units; None: each series trains its own."""
+    """The family's, in its own units; None: each series has its own."""
 
 
 def fit_fleet(job: FitJob, runner: Runner, watch: Watch = lambda *_: None) -> Outcome[Fitted]:

@@ -177,7 +177,6 @@ def model_of(station: Station, records: Records) -> dict[str, Any]:
         "threshold": str(detector.threshold),
         "level": float(detector.threshold_.level),
         "false_alarms": float(detector.false_alarms),
-        "trained_rows": len(detector.train_scores_),
         "held_out_rows": int(np.isfinite(detector.held_out_scores_).sum()),
         "feedback": [str(one) for one in detector.feedback_],
         "notes": list(detector.fit_notes_),

@@ -490,7 +490,7 @@ const showModel = attempt(async () => {
   byId("facts").replaceChildren(...pairs([
     ["detector", model.detector], ["channels", `${model.channels.length}: ${model.channels.slice(0, 24).join(", ")}`],
     ["window", `${model.window} rows, a verdict waits ${model.delay} or more`],
-    ["learned from", `${model.trained_rows.toLocaleString()} rows, ${model.held_out_rows.toLocaleString()} of them held out to calibrate`],
+    ["calibrated on", `${model.held_out_rows.toLocaleString()} rows of train that were held out`],
     ["level", `${figure(model.level)} (${model.threshold})`], ["notes", model.notes.join("; ") || "none"], ["checksum", model.checksum],
   ]));
   const kept = model.promised === null || model.measured === null ? "" : model.measured <= 2 * model.promised ? "; kept" : "; more than promised: faults, or a plant that has changed";
