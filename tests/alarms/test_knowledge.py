@@ -174,7 +174,10 @@ def test_a_channel_that_is_ignored_in_the_fit_is_left_out():
     assert detector.fit_columns_ == (*NAMES, "remark")
     plain = make("pca").fit(train[["pump", "heat"]])
     rows = frame(100, seed=1).assign(remark="text")
-    np.testing.assert_array_equal(detector.decision_function(rows), plain.decision_function(rows[["pump", "heat"]]))
+    # products of matrices that lie otherwise in memory may differ in the last digit
+    np.testing.assert_allclose(
+        detector.decision_function(rows), plain.decision_function(rows[["pump", "heat"]]), rtol=1e-12
+    )
     assert [note for note in detector.detect(rows).notes if "flow" in note] == [
         "in fit: left out as asked: 'flow', 'remark'"
     ]
@@ -188,7 +191,7 @@ def test_an_ignored_channel_keeps_its_place_where_there_are_no_names(tmp_path):
     odd = waves(100, seed=1)
     expected = make("pca").fit(rows[:, [0, 2]]).decision_function(odd[:, [0, 2]])
     for one in (detector, load(tmp_path / "model.safetensors")):
-        np.testing.assert_array_equal(one.decision_function(odd), expected)
+        np.testing.assert_allclose(one.decision_function(odd), expected, rtol=1e-12)
         with pytest.raises(InputError, match="is expecting 3 features"):
             one.decision_function(odd[:, [0, 2]])
         for rows_of_stream in (odd, odd.tolist(), odd[:, [0, 2]]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from patchad.bench.complexity import AXES, growth
 from patchad.bench.measured import METRICS, NOT_RUN, NUMBERS, FigureData, Measured, filled, mean
@@ -128,39 +129,49 @@ def _results(measured: Measured) -> list[list[str]]:
 # -- cost ------------------------------------------------------------------------------------------------------------
 
 
+def _cost(measured: Measured, variant: str, metric: str, factor: float = 1.0) -> float | None:
+    found = measured.value("paper-cost", "swat-shaped", variant, metric)
+    return None if found is None else factor * found
+
+
+def _compared(
+    measured: Measured, claim: str, paper: str, *, metric: str, factor: float, unit: str, note: str
+) -> list[str]:
+    """Return the row of a cost of ours beside those of the other methods of the figure."""
+    own = _cost(measured, "patchad-paper", metric, factor)
+    found = {name: _cost(measured, variant, metric, factor) for variant, name in COSTLY.items()}
+    known = sorted((number, name) for name, number in found.items() if number is not None)
+    below = [f"{name} {number:.3f}" for number, name in known if own is not None and number < own]
+    above = [f"{name} {number:.3f}" for number, name in known if own is not None and number >= own]
+    lacking = [name for name, number in found.items() if number is None]
+    parts = [
+        note,
+        f"less: {', '.join(below) or 'none'}",
+        f"more: {', '.join(above) or 'none'}",
+        *([f"{NOT_RUN}: {', '.join(lacking)}"] if lacking else []),
+    ]
+    return [claim, paper, filled(f"{{own:.3f}}{unit}", {"own": own}), COST, "; ".join(parts)]
+
+
 def _costs(measured: Measured) -> list[list[str]]:
-    def value(variant: str, metric: str, factor: float = 1.0) -> float | None:
-        found = measured.value("paper-cost", "swat-shaped", variant, metric)
-        return None if found is None else factor * found
-
-    def row(claim: str, paper: str, metric: str, factor: float, unit: str, note: str) -> list[str]:
-        own = value("patchad-paper", metric, factor)
-        found = {name: value(variant, metric, factor) for variant, name in COSTLY.items()}
-        known = sorted((number, name) for name, number in found.items() if number is not None)
-        below = [f"{name} {number:.3f}" for number, name in known if own is not None and number < own]
-        above = [f"{name} {number:.3f}" for number, name in known if own is not None and number >= own]
-        lacking = [name for name, number in found.items() if number is None]
-        parts = [
-            note,
-            f"less: {', '.join(below) or 'none'}",
-            f"more: {', '.join(above) or 'none'}",
-            *([f"{NOT_RUN}: {', '.join(lacking)}"] if lacking else []),
-        ]
-        return [claim, paper, filled(f"{{own:.3f}}{unit}", {"own": own}), COST, "; ".join(parts)]
-
-    ours, theirs = (value(name, "epoch_seconds") for name in ("patchad-paper", "dcdetector,stride=1"))
+    ours, theirs = (_cost(measured, name, "epoch_seconds") for name in ("patchad-paper", "dcdetector,stride=1"))
     faster = None if ours is None or theirs is None else theirs / ours
+    compared = partial(_compared, measured)
     latency = "all but USAD and M2N2 take longer; another machine"
+    trained = "26 channels, trained ones only"
+    flops = "the fewest FLOPs of a window (line 630)"
     return [
-        row(
-            "the fewest parameters (line 628)", "0.403 M", "n_parameters", 1e-6, " M", "26 channels, trained ones only"
+        compared(
+            "the fewest parameters (line 628)", "0.403 M", metric="n_parameters", factor=1e-6, unit=" M", note=trained
         ),
-        row("the fewest FLOPs of a window (line 630)", "0.52 G", "flops", 1e-9, " G", "26 channels"),
-        row("latency of a window (line 630)", "7.67 ms", "latency_ms", 1.0, " ms", latency),
+        compared(flops, "0.52 G", metric="flops", factor=1e-9, unit=" G", note="26 channels"),
+        compared(
+            "latency of a window (line 630)", "7.67 ms", metric="latency_ms", factor=1.0, unit=" ms", note=latency
+        ),
         [
             "latency of TimesNet, the highest (line 630)",
             "54.44 ms",
-            filled("{own:.3f} ms", {"own": value("timesnet", "latency_ms")}),
+            filled("{own:.3f} ms", {"own": _cost(measured, "timesnet", "latency_ms")}),
             COST,
             "published sizes",
         ],
