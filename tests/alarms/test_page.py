@@ -42,7 +42,8 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 
 
 def test_the_words_of_the_page_for_numbers_hold():
-    """A tenth, ten, halfway, a quarter, two, two and a half, twice, half."""
+    """A tenth, ten, two fifths, a quarter, two, three, two and a half, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
-    assert (edges.CLOSING, edges.SHARPNESS, repeats.REPEATS_AFTER, events.STEADY_SPREAD) == (0.5, 0.25, 2, 2.5)
+    assert (edges.CLOSING, edges.SHARPNESS, events.STEADY_SPREAD) == (0.4, 0.25, 2.5)
+    assert (repeats.REPEATS_AFTER, repeats.CLEAR) == (2, 3.0)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN, promise.SHORT_POWER) == (2.0, 10, 0.5, 2)

@@ -51,7 +51,8 @@ def test_rows_of_sources_and_of_http_are_in_one_state_and_told_to_sinks(
         assert streams["pump"]["verdicts"] == streams["sent"]["verdicts"] > 200
         told = {key: own.get(f"/v1/streams/{key}/events").json()["events"] for key in streams}
         assert [one["start"] for one in told["pump"]] == [one["start"] for one in told["sent"]]
-        assert len(told["pump"]) == len(watched_batch.events)
+        decided = [one for one in told["pump"] if one["state"] != "suspected"]  # more rows tell whether it is a repeat
+        assert len(decided) == len(watched_batch.events)
         metrics = own.get("/metrics").text
         assert "patchad_rows_total 600.0" in metrics
         assert "patchad_rows_refused_total 1.0" in metrics

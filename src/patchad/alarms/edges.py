@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-CLOSING = 0.5
+CLOSING = 0.4
 """Height of the closing level between the median held-out score and the level."""
 SHARPNESS = 0.25
 """Height that a row needs, as a share of the event's greatest height, to be an edge of it."""
@@ -21,7 +21,7 @@ def closing_level(base: float, level: Any) -> Any:
 
     Examples
     --------
-    >>> float(closing_level(1.0, 5.0)), float(closing_level(1.0, -5.0))
+    >>> float(closing_level(1.0, 6.0)), float(closing_level(1.0, -5.0))
     (3.0, -5.0)
     """
     return np.minimum(level, base + CLOSING * (level - base))

@@ -27,12 +27,13 @@ from patchad.data.table import BoolArray, FloatArray
 
 Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 
-REGIME_ROWS = 420
-"""Rows that an event has to have lasted, and its score to have been steady, before it is called a regime."""
+REGIME_ROWS = 330
+"""Rows that an event has to have lasted, and its score to have been steady, before it is called a regime: a fault of
+300 rows is none."""
 STEADY_SPREAD = 2.5
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
-CHECK_EVERY = 50
-"""Rows between two checks whether an open event is steady."""
+CHECK_EVERY = 10
+"""Rows between two checks whether an open event is steady, and what is usual in a regime."""
 MIN_PATIENCE = 120
 """Rows after its opening from which on an event is ripe, at least."""
 MIN_SMEAR = 10
@@ -308,19 +309,27 @@ class EventStage:
             self._go_on(found, number, now, float(chunk.unusual[row]), over=over)
         self._ripen(found, number)
         if now - found.last > self._shape.merge_gap:
-            self._close(found)
+            if chunk.lasting[row] or not self._ends_regime(found):
+                self._close(found)
             self._open = None
         elif found.confirmed:
             pass  # nobody gets used to what was confirmed
-        elif self._regime is None and found.last == now and _is_due(found, number, now) and chunk.is_steady(row):
+        elif self._regime is None and found.last == now and _is_due(found, now) and chunk.is_steady(row):
             found.kind, found.recognised = "regime", number
             self._let_ripen(found)
             self._regime, self._open, self._offset = found, None, chunk.height(row)
             self._end_run()
-        elif self._regime is not None and _is_due(found, number, now):  # the regime has changed once more
+        elif self._regime is not None and _is_due(found, now):  # the regime has changed once more
             self._close(found)
             self._open, self._offset = None, chunk.height(row)
             self._end_run()
+
+    def _ends_regime(self, found: Finding) -> bool:
+        """Return whether an event is only how a regime that seems over ended: the return to normal is a change too."""
+        regime, window = self._regime, self._shape.window
+        if regime is None or found.ripe or found.confirmed:
+            return False
+        return found.first >= regime.last - 2 * window and regime.last <= found.last + window
 
     def _go_on(self, found: Finding, number: int, now: int, unusual: float, *, over: bool) -> None:
         """Take a row over the closing level into the event."""
@@ -370,9 +379,13 @@ class EventStage:
         self._let_ripen(found)
 
 
-def _is_due(found: Finding, number: int, now: int) -> bool:
-    """Return whether an event has lasted long enough to be a regime, at a row where that is checked."""
-    return (now - found.first) % CHECK_EVERY == 0 and number - found.rows[0] >= REGIME_ROWS
+def _is_due(found: Finding, now: int) -> bool:
+    """Return whether an event has lasted long enough to be a regime, at a row where that is checked.
+
+    It has lasted from its first to its last unusual row: what windows smear does not count.
+    """
+    start, stop = found.rows
+    return (now - found.first) % CHECK_EVERY == 0 and stop - start >= REGIME_ROWS
 
 
 class _Chunk:
@@ -422,7 +435,7 @@ class _Chunk:
     def is_steady(self, row: int) -> bool:
         """Return whether the last rows have kept their height over normal."""
         low, middle, high = np.nanquantile(self._last(row)[:, 0], [0.1, 0.5, 0.9])
-        return bool(high - low <= STEADY_SPREAD * (middle - self._base))
+        return bool(high - low < STEADY_SPREAD * (middle - self._base))
 
     def height(self, row: int) -> float:
         """Return by how much the highest of the newest scores is over normal."""

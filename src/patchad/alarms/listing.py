@@ -270,7 +270,7 @@ class AlarmStage:
 
     def _begin_segment(self) -> None:
         self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape, judge=self._judge)
-        self._repeats = Repeats()
+        self._repeats = Repeats(self._rules.base)
 
     def _search(
         self, numbers: NDArray[np.intp], rows: Scored, levels: FloatArray, muted: BoolArray, confirmed: BoolArray
