@@ -115,10 +115,13 @@ def jobs(options: argparse.Namespace) -> Iterator[Job]:
     """List the fits that are asked for."""
     from training.leave_one_out import weights_file
 
+    from patchad.bench.suites import SUITES
     from patchad.datasets import load
 
     for family in options.families:
-        entities = load(family, options.data)[:: options.every if family == "UCR" else 1]
+        entities = load(family, options.data)[:: options.every if family == "UCR" and not options.sample else 1]
+        if options.sample:
+            entities = [one for one in entities if one.name in SUITES["open"].sample[family]]
         for entity in entities[: options.most]:
             if not entity.labels[:TEST_ROWS].any():
                 continue
@@ -235,6 +238,7 @@ def main() -> None:
     one.add_argument("--seeds", nargs="+", type=int, default=[0])
     one.add_argument("--train-rows", nargs="+", type=int, default=[TRAIN_ROWS])
     one.add_argument("--every", type=int, default=4, help="of UCR, one series in so many")
+    one.add_argument("--sample", action="store_true", help="the entities of the suite `open`, instead of all")
     one.add_argument("--most", type=int, help="most entities of a family")
     one.add_argument("--workers", type=int, default=1)
     one.add_argument("--device", default="cpu")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.reference.events_slow import slow_events
 
 from patchad.alarms import repeats
-from patchad.alarms.events import CHECK_EVERY, REGIME_ROWS, EventStage, Shape
+from patchad.alarms.events import CHECK_EVERY, REGIME_ROWS, UNSTEADY_ROWS, EventStage, Shape
 from patchad.alarms.listing import EXPLAINED
 from patchad.alarms.repeats import CLEAR, REPEAT_PEAK, REPEAT_ROWS, REPEATS_COUNTED, Repeats
 from patchad.data.stages import Scored
@@ -368,8 +368,11 @@ def test_what_is_not_steady_for_long_enough_is_no_regime():
     assert (found.kind, found.rows) == ("anomaly", (500, 500 + REGIME_ROWS - 1))
     unsteady = step()
     unsteady[500:] *= np.tile(np.repeat([0.5, 9.0], [45, 15]), 42)[:2500]
+    (found,) = find(unsteady[: 499 + UNSTEADY_ROWS], merge_gap=20)
+    assert (found.kind, found.rows) == ("anomaly", (500, 499 + UNSTEADY_ROWS))
     (found,) = find(unsteady, merge_gap=20)
-    assert (found.kind, found.rows) == ("anomaly", (500, 3000))
+    assert (found.kind, found.rows) == ("regime", (500, 3000)), "after so long it does not matter"
+    assert 500 + UNSTEADY_ROWS <= found.recognised <= 500 + UNSTEADY_ROWS + CHECK_EVERY
 
 
 def test_a_regime_that_is_unsteady_at_first_is_recognised_later():

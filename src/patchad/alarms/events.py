@@ -3,7 +3,8 @@
 An event opens over the level and closes once the score has stayed under a lower one for `merge_gap` rows. Its edges lie
 where the data changes: at the first and last row that even the least strange window finds unusual (see `Edges`). What
 lasts stays: an event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS`
-steady rows it is a regime, whose further rows no longer alarm and in which new events are judged by what is new.
+steady rows, or `UNSTEADY_ROWS` in any case, it is a regime, whose further rows no longer alarm and in which new events
+are judged by what is new.
 
 No row waits for ever to be known as inside or outside of an event. What came a reach (`Shape.reach`: a window and a
 pause) before an event opened is not part of it; rows of an open event that no unusual one follows within a reach are
@@ -30,6 +31,8 @@ Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 REGIME_ROWS = 330
 """Rows that an event has to have lasted, and its score to have been steady, before it is called a regime: a fault of
 300 rows is none."""
+UNSTEADY_ROWS = 1000
+"""Rows after which it is called a regime whether steady or not: nobody is to be alarmed for ever by one thing."""
 STEADY_SPREAD = 2.5
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 10
@@ -314,7 +317,7 @@ class EventStage:
             self._open = None
         elif found.confirmed:
             pass  # nobody gets used to what was confirmed
-        elif self._regime is None and found.last == now and _is_due(found, now) and chunk.is_steady(row):
+        elif self._regime is None and found.last == now and _is_due(found, now) and _settles(found, chunk, row):
             found.kind, found.recognised = "regime", number
             self._let_ripen(found)
             self._regime, self._open, self._offset = found, None, chunk.height(row)
@@ -386,6 +389,12 @@ def _is_due(found: Finding, now: int) -> bool:
     """
     start, stop = found.rows
     return (now - found.first) % CHECK_EVERY == 0 and stop - start >= REGIME_ROWS
+
+
+def _settles(found: Finding, chunk: _Chunk, row: int) -> bool:
+    """Return whether an event that is due is steady, or has lasted so long that this does not matter."""
+    start, stop = found.rows
+    return stop - start >= UNSTEADY_ROWS or chunk.is_steady(row)
 
 
 class _Chunk:
