@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from benchmarks.processes import Watch
+from training.leave_one_out import weights_file
 
 from patchad import datasets, load, make
 from patchad.datasets.backgrounds import BACKGROUNDS, calm
@@ -29,6 +30,8 @@ from patchad.metrics import vus
 LEAST_ROWS = 400
 """Rows of train that suffice for the default window and what is held out."""
 MODES: tuple[Mode, ...] = ("each", "global", "tuned")
+PRETRAINED = "pretrained"
+"""The usual fit of each series: nothing is trained."""
 
 
 def frame_of(rows: np.ndarray) -> pd.DataFrame:
@@ -63,17 +66,19 @@ def modes(
     steps: int,
     device: str,
     workers: int,
+    weights: Path | None,
     records: Path | None,
 ) -> None:
     """Fit families of series in all modes; print VUS-PR and the seconds of a series."""
-    print(f"{'family':<8}{'series':>8}{'channels':>10}{'mode':>9}{'VUS-PR':>9}{'seconds a series':>18}{'CPU s':>8}")
+    print(f"{'family':<8}{'series':>8}{'channels':>10}{'mode':>12}{'VUS-PR':>9}{'seconds a series':>18}{'CPU s':>8}")
     with make_runner("local", workers, None) as runner:
         for _ in runner.run(_start, range(4 * workers)):
             pass
         for name in families:
-            for found in _family(name, chosen(name, data, entities), steps, device, runner):
+            fits = _fits(steps, device, None if weights is None else weights_file(weights, name))
+            for found in _family(name, chosen(name, data, entities), fits, runner):
                 print(
-                    "{family:<8}{series:>8}{channels:>10}{mode:>9}{vus_pr:>9.3f}{seconds:>18.2f}{cpu:>8.1f}".format(
+                    "{family:<8}{series:>8}{channels:>10}{mode:>12}{vus_pr:>9.3f}{seconds:>18.2f}{cpu:>8.1f}".format(
                         **found
                     ),
                     flush=True,
@@ -92,29 +97,39 @@ def _start(_: int) -> None:
     time.sleep(0.1)
 
 
-def _family(name: str, own: list[Entity], steps: int, device: str, runner: Runner) -> Iterator[dict[str, Any]]:
+def _fits(steps: int, device: str, weights: Path | None) -> dict[str, tuple[Mode, dict[str, Any]]]:
+    """Return mode and parameters of the fits to compare."""
+    trained = {"weights": None, "max_steps": steps, "device": device}
+    fits: dict[str, tuple[Mode, dict[str, Any]]] = {mode: (mode, trained) for mode in MODES}
+    if weights is not None:
+        fits[PRETRAINED] = ("each", {"weights": str(weights), "device": device})
+    return fits
+
+
+def _family(
+    name: str, own: list[Entity], fits: dict[str, tuple[Mode, dict[str, Any]]], runner: Runner
+) -> Iterator[dict[str, Any]]:
     """Yield what was measured of a family in each mode."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "train").mkdir()
         for one in own:
             np.save(folder / "train" / f"{one.name}.npy", one.train)
-        for mode in MODES:
-            parameters = {"weights": None, "max_steps": steps, "device": device}
-            job = FitJob(data=(str(folder / "train"),), out=folder / mode, mode=mode, parameters=parameters)
+        for label, (mode, parameters) in fits.items():
+            job = FitJob(data=(str(folder / "train"),), out=folder / label, mode=mode, parameters=parameters)
             with Watch(ram=False) as watch:
                 began = time.perf_counter()
                 outcome = fit_fleet(job, runner)
                 seconds = time.perf_counter() - began
             if outcome.failed:
                 raise RuntimeError(outcome.failed)
-            tasks = [Judged(folder / mode / f"{one.name}.safetensors", one) for one in own]
+            tasks = [Judged(folder / label / f"{one.name}.safetensors", one) for one in own]
             scores = {task.entity.name: score for task, score in runner.run(_vus_pr, tasks)}
             yield {
                 "family": name,
                 "series": len(own),
                 "channels": own[0].channels,
-                "mode": mode,
+                "mode": label,
                 "vus_pr": float(np.mean(list(scores.values()))),
                 "seconds": seconds / len(own),
                 "cpu": watch.cpu / len(own),

@@ -15,7 +15,7 @@ from patchad.alarms.repeats import CLEAR, REPEAT_PEAK, REPEAT_ROWS, REPEATS_COUN
 from patchad.data.stages import Scored
 
 LEVEL = 2.0
-"""Level of the tests by hand; normal scores are 0, so that events close under 0.8."""
+"""Level of the tests by hand; normal scores are 0, so that events close under 0.4."""
 
 
 FAR = 10**6
@@ -167,7 +167,7 @@ def test_events_equal_those_of_the_slow_twin(seed, length, merge_gap, min_durati
 def test_an_event_opens_over_the_level_and_closes_under_a_lower_one():
     assert rows_of(find([0, 1.5, 1.5, 0])) == [], "never over the level"
     assert rows_of(find([0, 3, 1.5, 1.5, 3, 0])) == [(1, 5)]
-    assert rows_of(find([0, 3, 0.7, 0.7, 30, 0])) == [(1, 2), (4, 5)], "0.7 is under the closing level"
+    assert rows_of(find([0, 3, 0.3, 0.3, 30, 0])) == [(1, 2), (4, 5)], "0.3 is under the closing level"
 
 
 def test_a_row_on_the_level_is_not_over_it():
@@ -198,8 +198,30 @@ def test_edges_lie_where_local_scores_are_unusual():
 def test_a_row_that_is_hardly_unusual_is_no_edge_of_a_great_event():
     scores = [0, 1.5, 40, 90, 40, 1.5, 1.5, 0]
     assert rows_of(find(scores, local=[0, 1.1, 0.5, 90, 40, 0.5, 1.1, 0])) == [(3, 5)]
-    assert rows_of(find(scores, local=[0, 4.0, 0.5, 90, 40, 0.5, 4.0, 0])) == [(1, 7)]
-    assert rows_of(find(scores, local=[0, 1.1, 0.5, 1.3, 1.2, 0.5, 1.1, 0])) == [(1, 7)], "a faint event keeps them"
+    assert rows_of(find(scores, local=[0, 4.0, 0.5, 90, 40, 0.5, 4.0, 0], merge_gap=1)) == [(1, 7)]
+    assert rows_of(find(scores, local=[0, 1.1, 0.5, 1.3, 1.2, 0.5, 1.1, 0], merge_gap=1)) == [(1, 7)], "a faint event keeps them"
+
+
+def test_what_windows_smear_holds_no_event_open():
+    scores = [0, 9, 1.5, 1.5, 1.5, 9, 0]
+    assert rows_of(find(scores, local=[0, 9, 0, 0, 0, 9, 0], merge_gap=2)) == [(1, 2), (5, 6)]
+    assert rows_of(find(scores, local=[0, 9, 0, 0, 0, 9, 0], merge_gap=3)) == [(1, 6)]
+    assert rows_of(find(scores, local=np.zeros(7), merge_gap=2)) == [(1, 6)], "no row is unusual by itself"
+
+
+def regime_and_more(peak: float, lead: int) -> list[tuple[str, tuple[int, int]]]:
+    """List what is found where scores jump to 9, stay at 5 for 500 rows, and rise once more before they return."""
+    scores = np.concatenate([np.zeros(20), [9.0] * 5, np.full(500, 5.0), np.full(20, peak), np.zeros(60)])
+    attribution = np.zeros((len(scores), 2))
+    attribution[:525, 0] = attribution[525:, lead] = 1.0
+    found = find(scores, merge_gap=5, window=20, attribution=attribution)
+    return [(one.kind, one.rows) for one in found]
+
+
+def test_how_a_regime_ends_is_no_event_and_what_another_channel_does_or_what_is_far_greater_is():
+    assert regime_and_more(20.0, 0) == [("regime", (20, 545))]
+    assert regime_and_more(20.0, 1) == [("regime", (20, 545)), ("anomaly", (525, 545))]
+    assert regime_and_more(50.0, 0) == [("regime", (20, 545)), ("anomaly", (525, 545))]
 
 
 def test_an_event_shorter_than_the_shortest_is_not_listed():

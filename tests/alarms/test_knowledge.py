@@ -223,7 +223,7 @@ def test_nothing_left_is_an_error(neighbours):
         ({"direction": {"flow": 1}}, "does not fit"),
         ({"min_change": -1.0}, "min_change=-1.0 of channel 'pump' is out of range"),
         ({"min_change": {"flow": float("inf")}}, "of channel 'flow' is out of range"),
-        ({"ignore": "flow"}, "a tuple of a names is needed"),
+        ({"ignore": "flow"}, "a tuple of names is needed"),
         ({"merge_gap": -1}, "merge_gap=-1 is too small; it must be at least 0"),
         ({"merge_gap": "long"}, "merge_gap='long' does not fit"),
         ({"min_duration": 0}, "min_duration=0 is too small"),

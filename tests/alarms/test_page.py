@@ -29,6 +29,9 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"at most {repeats.REPEAT_ROWS:,} rows after the end",
         f"up to {repeats.REPEAT_ROWS * (1 + repeats.REPEATS_COUNTED):,}.",
         f"{rules.EDGE_QUANTILE:.1%}".replace("%", " %"),
+        f"Fewer than {rules.EDGE_ROWS:,} of these",
+        f"and {rules.MAX_EDGE:g} times at most",
+        f"its peak is at most {events.GREATER:g} times",
         f"and {sensors.MORE_ROWS} rows more",
         f"{likeness.MARGIN} times what {likeness.NEAR:.0%}".replace("%", " %"),
         f"among {likeness.NEIGHBOURS:,} windows of train",
@@ -43,8 +46,8 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 
 
 def test_the_words_of_the_page_for_numbers_hold():
-    """A tenth, ten, two fifths, a quarter, two, three, two and a half, twice, half."""
+    """A tenth, ten, a fifth, two fifths, a quarter, two, three, two and a half, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
-    assert (edges.CLOSING, edges.SHARPNESS, events.STEADY_SPREAD) == (0.4, 0.25, 2.5)
+    assert (edges.CLOSING, edges.BLUNT_CLOSING, edges.SHARPNESS, events.STEADY_SPREAD) == (0.2, 0.4, 0.25, 2.5)
     assert (repeats.REPEATS_AFTER, repeats.CLEAR) == (2, 3.0)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN, promise.SHORT_POWER) == (2.0, 10, 0.5, 2)

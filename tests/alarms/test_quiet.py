@@ -64,6 +64,13 @@ def test_a_period_no_longer_than_a_pause_does_not_cut_an_event(detector):
     assert len(listed) == 1
 
 
+def test_a_short_period_beside_a_fault_or_in_it_hides_it_as_little_as_it_covers(detector):
+    rows = today((600, 640, "flow"))
+    loud, _ = events(detector, rows, ())
+    for quiet in [(610, 611), (645, 660), (570, 595)]:
+        assert events(detector, rows, [quiet])[0] == loud
+
+
 def test_a_period_of_one_channel_hushes_what_it_leads(detector):
     rows = today((600, 640, "flow"), (1200, 1240, "heat"))
     quiet = [(550, 1300, "flow")]

@@ -39,7 +39,7 @@ def test_texts_become_what_the_constructor_takes(text, value):
         ("window=3.5", "an integer is needed"),
         ("window=True", "an integer is needed"),
         ("channel_mixer=1", "True or False is needed"),
-        ("patch_sizes=a,b", "a tuple of an integers"),
+        ("patch_sizes=a,b", "a tuple of integers"),
         ("fold=oldest", "'newest' or 'mean' is needed"),
     ],
 )

@@ -135,6 +135,8 @@ def test_clone_and_parameters():
     assert detector.set_params(window=30).window == 30
     with pytest.raises(NotFittedError):
         detector.predict(np.zeros((50, 2)))
+    with pytest.raises(NotFittedError):
+        _ = detector.threshold_
 
 
 def test_in_a_pipeline(train):
@@ -168,6 +170,7 @@ def test_scikit_learns_own_checks(monkeypatch):
     [
         ({"window": "long"}, "window='long' does not fit; an integer is needed"),
         ({"window": 100}, "patch size '3' does not divide window 100"),
+        ({"patch_sizes": ("a",)}, "does not fit; a tuple of integers is needed"),
         ({"hop": 0}, "hop=0 is out of range"),
         ({"hop": 31}, "hop=31 is out of range"),
         ({"smoothing": 0}, "smoothing=0"),

@@ -82,6 +82,13 @@ def test_scales_memory_and_level_are(pretrained):
     assert 90 <= events[0].start <= 110
 
 
+def test_reliability_does_not_depend_on_where_zero_lies(weights):
+    rows = waves(1500, seed=3)
+    found = [PatchAD(weights=weights, window=30).fit(rows + offset).rule_.weights for offset in (0.0, 1e7)]
+    assert found[0].min() < 1
+    np.testing.assert_allclose(found[0], found[1], atol=0.02)
+
+
 def test_channels_that_follow_each_other_are_a_witness_of_their_own(pretrained, weights):
     assert [one.name for one in pretrained.rule_.witnesses] == ["discrepancy", "residual", "memory", "coupling"]
     single = PatchAD(weights=weights, window=15).fit(waves(200, 1))

@@ -32,8 +32,9 @@ def slow_events(
 ) -> list[SlowEvent]:
     """List the events of a segment.
 
-    Rows over the level are joined to an event if the pauses between them, counted in rows that are not sustained, are
-    at most `merge_gap` long.
+    Rows over the level are joined to an event if the pauses between them, counted in rows that do not sustain it, are
+    at most `merge_gap` long. A row that is neither over the level nor unusual sustains it only before the first one
+    that is unusual.
     """
     scores, local, unadapted, shares = rows.scores, rows.local, rows.unadapted, rows.attribution
     assert local is not None
@@ -48,9 +49,14 @@ def slow_events(
     while over[begin:].any():
         opened = begin + int(np.flatnonzero(over[begin:])[0])
         first = opened
-        while first > 0 and active[first - 1]:
+        while first > begin and active[first - 1]:
             first -= 1
-        own = [row for row in range(opened, len(scores)) if sustained[row]]
+        noted = any(local[row] > edge for row in range(first, opened + 1))
+        own = []
+        for row in range(opened, len(scores)):
+            noted = noted or (sustained[row] and local[row] > edge)
+            if sustained[row] and (over[row] or local[row] > edge or not noted):
+                own.append(row)
         pauses = np.diff(own) - 1
         too_long = np.flatnonzero(pauses > merge_gap)
         own = own[: too_long[0] + 1] if len(too_long) else own

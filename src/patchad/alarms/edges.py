@@ -8,23 +8,25 @@ from typing import Any
 
 import numpy as np
 
-CLOSING = 0.4
-"""Height of the closing level between the median held-out score and the level."""
+CLOSING = 0.2
+"""Height of the closing level between the median held-out score and the level, where local scores tell edges."""
+BLUNT_CLOSING = 0.4
+"""The same where there are no local scores: under a lower level noise alone would keep events open."""
 SHARPNESS = 0.25
 """Height that a row needs, as a share of the event's greatest height, to be an edge of it."""
 STEPS = 8
 """Steps of height in which an unusual row doubles: few heights are stored, however long an event lasts."""
 
 
-def closing_level(base: float, level: Any) -> Any:
+def closing_level(base: float, level: Any, closing: float) -> Any:
     """Return the level under which an event closes; a level under the median score is its own.
 
     Examples
     --------
-    >>> float(closing_level(1.0, 6.0)), float(closing_level(1.0, -5.0))
+    >>> float(closing_level(1.0, 6.0, 0.4)), float(closing_level(1.0, -5.0, 0.4))
     (3.0, -5.0)
     """
-    return np.minimum(level, base + CLOSING * (level - base))
+    return np.minimum(level, base + closing * (level - base))
 
 
 @dataclass(slots=True, eq=False)

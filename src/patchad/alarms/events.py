@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.edges import Edges, closing_level
+from patchad.alarms.edges import CLOSING, Edges, closing_level
 from patchad.alarms.knowledge import Judge
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
@@ -33,6 +33,8 @@ REGIME_ROWS = 330
 300 rows is none."""
 UNSTEADY_ROWS = 1000
 """Rows after which it is called a regime whether steady or not: nobody is to be alarmed for ever by one thing."""
+GREATER = 4.0
+"""Peak of an event, in those of the regime before it over normal, over which it is not how the regime ended."""
 STEADY_SPREAD = 2.5
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 10
@@ -149,6 +151,8 @@ class EventStage:
         How events are put together.
     judge
         Tells which events matter; None: all do.
+    closing
+        Height of the closing level between `base` and the level.
 
     Examples
     --------
@@ -161,8 +165,10 @@ class EventStage:
 
     state = ("_seen", "_run", "_unusual", "_open", "_regime", "_offset", "_recent")
 
-    def __init__(self, *, base: float, edge: float, shape: Shape, judge: Judge | None = None) -> None:
-        self._base, self._edge, self._shape, self._judge = base, edge, shape, judge
+    def __init__(
+        self, *, base: float, edge: float, shape: Shape, judge: Judge | None = None, closing: float = CLOSING
+    ) -> None:
+        self._base, self._edge, self._shape, self._judge, self._closing = base, edge, shape, judge, closing
         self._seen = 0
         self._run: int | None = None
         """First row of the run over the closing level that lasts until now, counted in the segment."""
@@ -218,7 +224,8 @@ class EventStage:
             self._seen += len(rows)
             self._recent = np.concatenate([self._recent, _heights(rows)])[-REGIME_ROWS:]
             return []
-        chunk = _Chunk(rows, levels, muted, confirmed, self._base, self._edge, self._recent, numbers)
+        closing = closing_level(self._base, levels, self._closing)
+        chunk = _Chunk(rows, levels, closing, muted, confirmed, self._base, self._edge, self._recent, numbers)
         row = 0
         while row < len(rows):
             if self._open is None and self._regime is None:
@@ -245,7 +252,7 @@ class EventStage:
 
     def _is_calm(self, rows: Scored, levels: FloatArray, confirmed: BoolArray) -> bool:
         """Return whether no row is over the closing level, as nearly always."""
-        closing = closing_level(self._base, levels)
+        closing = closing_level(self._base, levels, self._closing)
         return not (rows.scores > closing).any() and not confirmed.any()  # NaN is over no level
 
     def _ripened(self) -> list[Finding]:
@@ -307,14 +314,17 @@ class EventStage:
                 found.peak, found.peak_score = number, float(chunk.scores[row])
             if found.attribution is not None and chunk.attribution is not None:
                 found.attribution += max(chunk.scores[row] - chunk.levels[row], FAINT) * chunk.attribution[row]
+        unusual = float(chunk.unusual[row])
         # Within a regime only what is new counts; elsewhere nothing is closed by getting used to it.
-        if chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row]):
-            self._go_on(found, number, now, float(chunk.unusual[row]), over=over)
+        active = chunk.is_active(row, self._offset) or (self._regime is None and chunk.lasting[row])
+        if active and (over or unusual or self._regime is not None or found.edges.rows is None):
+            self._go_on(found, number, now, unusual, over=over)
         self._ripen(found, number)
         if now - found.last > self._shape.merge_gap:
             if chunk.lasting[row] or not self._ends_regime(found):
                 self._close(found)
             self._open = None
+            self._end_run()
         elif found.confirmed:
             pass  # nobody gets used to what was confirmed
         elif self._regime is None and found.last == now and _is_due(found, now) and _settles(found, chunk, row):
@@ -328,9 +338,14 @@ class EventStage:
             self._end_run()
 
     def _ends_regime(self, found: Finding) -> bool:
-        """Return whether an event is only how a regime that seems over ended: the return to normal is a change too."""
+        """Return whether an event is only how a regime that seems over ended: the return to normal is a change too.
+
+        The same channel leads then, and it is no greater than the change that the regime began with.
+        """
         regime, window = self._regime, self._shape.window
-        if regime is None or found.ripe or found.confirmed:
+        if regime is None or found.ripe or found.confirmed or found.lead != regime.lead:
+            return False
+        if found.peak_score - self._base > GREATER * (regime.peak_score - self._base):
             return False
         return found.first >= regime.last - 2 * window and regime.last <= found.last + window
 
@@ -404,6 +419,7 @@ class _Chunk:
         self,
         rows: Scored,
         levels: FloatArray,
+        closing: FloatArray,
         muted: BoolArray,
         confirmed: BoolArray,
         base: float,
@@ -413,7 +429,6 @@ class _Chunk:
     ) -> None:
         self.scores, self.levels, self.attribution, self.numbers = rows.scores, levels, rows.attribution, numbers
         self.confirmed = confirmed
-        closing = closing_level(base, levels)
         lasting = rows.scores if rows.unadapted is None else rows.unadapted
         with np.errstate(invalid="ignore"):  # NaN is over no level
             self.active: BoolArray = ((rows.scores > closing) & ~muted) | confirmed

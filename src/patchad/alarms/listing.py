@@ -100,7 +100,7 @@ class AlarmStage:
         knowledge = Knowledge.of(channels) if knowledge is None else knowledge
         self._rules, self._shape = rules, shape
         self._teller = Teller(rules.base, channels, series)
-        self._suspicions = Suspicions(rules.base, shape.merge_gap)
+        self._suspicions = Suspicions(rules.base, shape.merge_gap, rules.closing)
         self._sensors = SensorStage(knowledge.limits(rules.sensors.lasting(shape.min_duration), rules.usual.center))
         self._judge = Judge(knowledge, rules.usual, before=shape.before, after=shape.after)
         self._dropped: list[Finding] = []
@@ -269,7 +269,10 @@ class AlarmStage:
         )
 
     def _begin_segment(self) -> None:
-        self._events = EventStage(base=self._rules.base, edge=self._rules.edge, shape=self._shape, judge=self._judge)
+        rules, shape = self._rules, self._shape
+        self._events = EventStage(
+            base=rules.base, edge=rules.edge, shape=shape, judge=self._judge, closing=rules.closing
+        )
         self._repeats = Repeats(self._rules.base)
 
     def _search(

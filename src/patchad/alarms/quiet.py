@@ -33,22 +33,25 @@ class Quiet:
     [False, True, True, False]
     """
 
-    state = ("_marked", "_first")
+    state = ("_marked", "_strange", "_first")
 
     def __init__(self, channels: int, *, before: int = 0, after: int = 0) -> None:
         self._before, self._after = before, after
         self._marked: BoolArray = np.zeros((0, channels), dtype=bool)
+        self._strange: BoolArray = np.zeros(0, dtype=bool)
+        """Rows whose local score is over the level: what is strange about them is not a period nearby."""
         self._first = 0
         """Row of the first mark."""
 
     def push(self, quiet: BoolArray) -> None:
         """Take the next rows: `(time, channel)`, whether they lie in a period."""
         self._marked = np.concatenate([self._marked, quiet])
+        self._strange = np.concatenate([self._strange, np.zeros(len(quiet), dtype=bool)])
 
     def forget(self, row: int) -> None:
         """Forget rows that this one and later ones do not reach back to."""
         gone = max(row - self._after - self._first, 0)
-        self._marked, self._first = self._marked[gone:], self._first + gone
+        self._marked, self._strange, self._first = self._marked[gone:], self._strange[gone:], self._first + gone
 
     def stills(self, rows: NDArray[np.intp], local: FloatArray | None, levels: FloatArray) -> BoolArray:
         """Mark the rows that open no event and extend none.
@@ -63,14 +66,23 @@ class Quiet:
         if local is None:
             return still
         with np.errstate(invalid="ignore"):  # NaN is over no level
-            return np.asarray(still & (whole[rows - self._first, 0] | ~(local > levels)))
+            strange = local > levels
+        self._strange[rows - self._first] = strange
+        return np.asarray(still & (whole[rows - self._first, 0] | ~strange))
 
     def hushes(self, lead: int | None, rows: Sequence[int]) -> bool:
-        """Return whether it is quiet for a channel in most of these rows; None: for all channels."""
+        """Return whether it is quiet for a channel in most of these rows; None: for all channels.
+
+        It is quiet in a period, and beside one where the local score is not over the level.
+        """
         if not self._marked.any() or not len(rows):
             return False
-        marked = self._marked.all(axis=1, keepdims=True) if lead is None else self._marked[:, [lead]]
-        return bool(self._near(np.asarray(marked), np.asarray(rows)).mean() > HUSHED)
+        marked = np.asarray(self._marked.all(axis=1, keepdims=True) if lead is None else self._marked[:, [lead]])
+        numbers = np.asarray(rows)
+        place = np.clip(numbers - self._first, 0, len(marked) - 1)
+        known = (numbers >= self._first) & (numbers < self._first + len(marked))
+        apart = known & self._strange[place] & ~marked[place, 0]
+        return bool((self._near(marked, numbers)[:, 0] & ~apart).mean() > HUSHED)
 
     def loud(self, start: int, stop: int, channels: Sequence[int]) -> int | None:
         """Return the first of these rows in which it is not quiet for all of these channels; None: there is none."""

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from patchad.alarms.edges import closing_level
+from patchad.alarms.edges import BLUNT_CLOSING, CLOSING, closing_level
 from patchad.alarms.events import Finding
 from patchad.alarms.feedback import Judgement, Strangeness
 from patchad.alarms.sensors import SensorFinding, SensorRules
@@ -22,6 +22,10 @@ from patchad.results.detection import Event, EventState
 
 EDGE_QUANTILE = 0.999
 """Share of held-out rows whose local score is below that of an unusual row."""
+EDGE_ROWS = 1000
+"""Held-out rows that show that score; of fewer, it is further from normal by the root of how many times fewer."""
+MAX_EDGE = 4.0
+"""How many times as far, at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +38,18 @@ class AlarmRules:
     """Local score over which a row is unusual."""
     sensors: SensorRules
     usual: Usual
+    closing: float = CLOSING
+    """Height of the closing level between `base` and the level."""
 
     @classmethod
     def fit(cls, held_out: Scored, train: Sequence[FloatArray]) -> Self:
         """Learn from held-out scores, and from the values of train as they were measured."""
         local = held_out.scores if held_out.local is None else held_out.local
-        edge = float(np.quantile(local, EDGE_QUANTILE))
-        return cls(float(np.median(held_out.scores)), edge, SensorRules.fit(train), Usual.fit(train))
+        base, edge = float(np.median(held_out.scores)), float(np.quantile(local, EDGE_QUANTILE))
+        if edge > base:
+            edge = base + (edge - base) * min(max(EDGE_ROWS / len(local), 1.0) ** 0.5, MAX_EDGE)
+        closing = BLUNT_CLOSING if held_out.local is None else CLOSING
+        return cls(base, edge, SensorRules.fit(train), Usual.fit(train), closing)
 
     def judged(self, feedback: Sequence[Judgement]) -> Self:
         """Return the rules with the limits of sensors as wide as what was accepted."""
@@ -52,7 +61,7 @@ class AlarmRules:
 
     def strangeness(self, scored: Scored, levels: FloatArray) -> Strangeness:
         """Say which rows are over the closing level, adaptation to what lasts left out, and what leads in them."""
-        closing = closing_level(self.base, levels)
+        closing = closing_level(self.base, levels, self.closing)
         lasting = scored.scores if scored.unadapted is None else scored.unadapted
         shares = scored.attribution
         with np.errstate(invalid="ignore"):  # NaN is over no level

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.edges import closing_level
+from patchad.alarms.edges import CLOSING, closing_level
 from patchad.alarms.events import Finding
 from patchad.data.table import BoolArray, FloatArray
 
@@ -68,6 +68,8 @@ class Suspicions:
         Median held-out score.
     apart
         Rows without anything strange that end an event.
+    closing
+        Height of the closing level between `base` and the level.
 
     Examples
     --------
@@ -83,8 +85,8 @@ class Suspicions:
 
     state = ("now", "withdrawn", "_barred")
 
-    def __init__(self, base: float, apart: int) -> None:
-        self._base, self._apart = base, apart
+    def __init__(self, base: float, apart: int, closing: float = CLOSING) -> None:
+        self._base, self._apart, self._closing = base, apart, closing
         self.now: Suspicion | None = None
         self.withdrawn: list[Suspicion] = []
         """Those of this segment that proved to be none, the newest ones."""
@@ -117,7 +119,7 @@ class Suspicions:
         """
         scores = ahead.scores - offset
         over = (scores > ahead.level) & ~ahead.muted
-        active = (scores > closing_level(self._base, ahead.level)) & ~ahead.muted
+        active = (scores > closing_level(self._base, ahead.level, self._closing)) & ~ahead.muted
         if self.now is None:
             fresh = np.flatnonzero(over & (ahead.numbers > self._barred))
             if not opens or not len(fresh):

@@ -136,7 +136,7 @@ def _described(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(_described(argument) for argument in arguments)
     if origin is tuple:
-        return f"a tuple of {_described(arguments[0])}s"
+        return f"a tuple of {_described(arguments[0]).removeprefix('an ').removeprefix('a ')}s"
     if origin is dict:
         return f"a dict by name of {_described(arguments[1])}"
     return {int: "an integer", float: "a number", bool: "True or False", str: "a name", type(None): "None"}.get(

@@ -109,7 +109,7 @@ def match_channels(
         several = len(absent) > 1
         raise InputError(
             f"channel{'s' * several} {listed(absent)} of the fit {'are' if several else 'is'} missing; "
-            f"the columns are {listed(table.channels)}: "
+            f"{f'the columns are {listed(table.channels)}' if table.channels else 'no column is left'}: "
             "add or rename a column, or pass a plain array to match by position"
         )
     ignored = tuple(name for name in (*table.ignored, *table.channels) if name not in columns)

@@ -63,11 +63,11 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     threshold
-        `auto`, `spot`, `dspot`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
+        `auto`, `spot`, `dspot`, `spot_plain`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
     false_alarms
         Expected false events per 10,000 normal rows, for `auto`.
     risk
-        Expected share of normal rows over the level, for `spot` and `dspot`.
+        Expected share of normal rows over the level, for `spot`, `dspot` and `spot_plain`.
     min_duration, merge_gap
         Shortest event, and the longest pause inside one, in rows; None suits the window.
     direction
@@ -257,6 +257,7 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
     @property
     def threshold_(self) -> Threshold:
         """The fitted threshold; fitted anew where a parameter that it depends on was set since, as by `set_params`."""
+        check_is_fitted(self, "train_scores_")
         if self._fitted_for != self._threshold_settings():
             check_changeable(self)
             self.set_threshold(self.threshold)

@@ -70,9 +70,10 @@ class PatchAD(NeuralDetector):
         `none`: views are compared channel by channel; `mean`: after averaging the channels; `softmax`: after
         averaging the softmax of the channels.
     hop
-        Rows between two windows when scoring: a row waits at most `hop - 1` rows for its score.
+        Rows between two windows when scoring.
     fold
-        `newest`: the first window that covers a row scores it; `mean`: all windows that cover it.
+        `newest`: the first window that covers a row scores it, `hop - 1` rows later at most; `mean`: all windows that
+        cover it, `window - 1` rows later at most.
     objective
         `agreement` pulls the views together; `adversarial` is the difference of the paper's equations; `reversed` is
         minus that.
@@ -81,8 +82,8 @@ class PatchAD(NeuralDetector):
     constraint
         Weight of the projected views in the loss, 0 to 1.
     score
-        `fused`: discrepancy of the views, residual of the reconstruction and distances to the memory, of which the
-        two strongest count; `discrepancy` or `residual`: that alone; `softmax`: the softmax over the window of the
+        `fused`: discrepancy of the views, residual of the reconstruction, distances to the memory, coupling of the
+        channels and surprise, of which the two strongest count; `discrepancy` or `residual`: that alone; `softmax`: the softmax over the window of the
         discrepancy; `error`: the squared error of the reconstruction.
     memory
         Approximate memory size in values; 0 disables it. Only the fused score uses it.
@@ -98,11 +99,11 @@ class PatchAD(NeuralDetector):
     smoothing
         Rows of a trailing mean over the scores; 1 is none.
     threshold
-        `auto`, `spot`, `dspot`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
+        `auto`, `spot`, `dspot`, `spot_plain`, `quantile:q`, `sigma:k`, `mad:k`, `ratio:r`, a number, or a `Threshold`.
     false_alarms
         Expected false events per 10,000 normal rows, for `auto`.
     risk
-        Expected share of normal rows over the level, for `spot` and `dspot`.
+        Expected share of normal rows over the level, for `spot`, `dspot` and `spot_plain`.
     min_duration, merge_gap
         Shortest event, and the longest pause inside one, in rows; None suits the window.
     direction

@@ -33,9 +33,10 @@ class WindowDetector(Detector):
     window
         Rows that are seen at once.
     hop
-        Rows between two windows when scoring: a row waits at most `hop - 1` rows for its score.
+        Rows between two windows when scoring.
     fold
-        `newest`: the first window that covers a row scores it; `mean`: all windows that cover it.
+        `newest`: the first window that covers a row scores it, `hop - 1` rows later at most; `mean`: all windows that
+        cover it, `window - 1` rows later at most.
     smoothing
         Rows of a trailing mean over the scores; 1 is none.
     stride

@@ -46,7 +46,7 @@ def inject_faults(rows: FloatArray, generator: Generator) -> tuple[FloatArray, B
     where = np.zeros(len(rows), dtype=bool)
     scale = ZScore.fit([faulty])  # which no size of values overflows
     spread = np.where(scale.rounding > 0, 0.0, scale.spread)
-    moving = np.flatnonzero(spread > 1e-6 * np.abs(faulty).max(axis=0, initial=0.0))
+    moving = np.flatnonzero(spread)
     if not len(moving):
         return faulty, where
     step = np.maximum(np.median(np.abs(np.diff(faulty, axis=0)), axis=0), 1e-3 * spread)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 
@@ -35,6 +37,13 @@ def test_scores_alarms_and_attribution_on_onnx_runtime_equal_those_on_torch(mode
 
 
 @pytest.mark.slow  # tens of seconds: a process of its own
+def test_a_detector_with_a_graph_can_be_copied(model):
+    rows, onnx_side = waves(200, seed=1), load(model, backend="onnx")
+    expected = onnx_side.decision_function(rows)
+    for copied in (copy.deepcopy(onnx_side), pickle.loads(pickle.dumps(onnx_side))):
+        np.testing.assert_array_equal(copied.decision_function(rows), expected)
+
+
 def test_a_fresh_process_can_score_on_onnx_runtime(model, tmp_path):
     rows = waves(80, seed=1)
     np.save(tmp_path / "rows.npy", rows)

@@ -151,10 +151,15 @@ class OnnxGraph:
     def __init__(self, content: bytes) -> None:
         import onnxruntime
 
+        self._content = content
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # errors
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+    def __reduce__(self) -> tuple[type[OnnxGraph], tuple[bytes]]:
+        """A copy has a session of its own: the library's cannot be copied."""
+        return type(self), (self._content,)
 
     def __call__(self, windows: FloatArray) -> dict[str, FloatArray]:
         """Return the outputs for windows `(b, t, c)`, by witness."""
