@@ -128,6 +128,27 @@ def test_a_model_file_says_where_its_weights_come_from(pretrained, weights, tmp_
     assert describe_model(tmp_path / "tuned")["weights"].startswith("pretrained, tuned for 1 steps; SHA-256")
 
 
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_channel_that_is_missing_altogether_is_left_out_of_the_score(coupled):
+    time = np.arange(5000)
+    phases = np.array([0, 0, 0] if coupled else [0, 1, 2])
+    rows = np.sin(time[:, None] / (5 + 2 * phases) + phases) + 0.1 * np.random.default_rng(0).normal(size=(5000, 3))
+    detector = PatchAD().fit(rows[:3000])
+    test = rows[3000:].copy()
+    test[1300:1340, 0] += 4
+    test[:, 1] = np.nan
+    found = detector.detect(test)
+    assert [(event.kind, event.channels[0][0]) for event in found.events] == [
+        ("missing", "channel_1"),
+        ("anomaly", "channel_0"),
+    ]
+    assert 1300 <= found.events[1].start < found.events[1].stop <= 1340
+    assert not found.contributions[:, 1].any()
+    stream = detector.stream()
+    scores = [verdict.score for verdict in [*stream.push_many(test[:300]), *stream.flush()]]
+    np.testing.assert_allclose(scores, detector.decision_function(test[:300]), rtol=1e-4, atol=1e-4)
+
+
 def test_a_stream_equals_the_batch(pretrained):
     rows = faulty(200)
     stream = StreamDetector(pretrained)

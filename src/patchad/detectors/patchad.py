@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
+import numpy as np
+import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
+from patchad.alarms.rules import AlarmRules
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray, Table
@@ -318,6 +321,7 @@ class PatchAD(NeuralDetector):
 
     def _learn(self, known: Sequence[FloatArray], held_out: Sequence[FloatArray]) -> None:
         super()._learn(known, held_out)
+        self.__dict__.pop("alarm_rules_", None)  # those of an earlier fit: no channel is absent in this one
         training = Training(
             known=known,
             held_out=held_out,
@@ -417,8 +421,31 @@ class PatchAD(NeuralDetector):
         windows = self.backend_.cut(self.scaler_(block.rows), block.starts)
         observed = self.window_ if self.rule_.whole else steps
         evidence = self.backend_.observe(windows, observed, self.rule_.needed(explain=explain))
-        columns = self.rule_.columns(evidence).cpu().numpy()[:, -steps:]
-        return columns, self.rule_.attribution(evidence)[:, -steps:] if explain else None
+        absent = self._absent(windows)
+        if absent is not None:
+            evidence = self.rule_.without(evidence, absent)
+        columns = self.rule_.columns(evidence)
+        attribution = self.rule_.attribution(evidence)[:, -steps:] if explain else None
+        if absent is not None:
+            columns = self.rule_.calmed(columns, absent.any(1))
+            if attribution is not None:
+                attribution[absent.cpu().numpy()[:, None].repeat(steps, 1)] = 0.0
+        return columns.cpu().numpy()[:, -steps:], attribution
+
+    def _absent(self, windows: Tensor) -> Tensor | None:
+        """Mark the channels that are absent from windows `(b, t, c)`, `(b, c)`; None where none is, and in a fit.
+
+        They are held at the median of train; a channel that may rest there for as long is none of them.
+        """
+        rules: AlarmRules | None = getattr(self, "alarm_rules_", None)
+        if rules is None:
+            return None
+        value = np.where(rules.sensors.freeze <= self.window_, self.scaler_(self.initial_[None])[0], np.nan)
+        held = torch.as_tensor(value, dtype=windows.dtype, device=windows.device)
+        if not (windows[:, 0] == held).any():
+            return None
+        found = (windows == held).all(1)
+        return found if found.any() else None
 
     def _expected_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         return expected_rows(self, series, rows)

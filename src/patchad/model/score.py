@@ -109,6 +109,20 @@ class ScoreRule:
         alone = next(one for one in self.witnesses if one.name == name).alone(evidence.observed[name])
         return alone.softmax(1) if self.kind == "softmax" else alone
 
+    def without(self, evidence: Evidence, absent: Tensor) -> Evidence:
+        """Leave out what was observed of channels that are absent from a window, `(window, channel)`."""
+        own = {one.name: one for one in self.witnesses}
+        observed = {name: own[name].without(values, absent) for name, values in evidence.observed.items()}
+        return replace(evidence, observed=observed)
+
+    def calmed(self, columns: Tensor, windows: Tensor) -> Tensor:
+        """Return columns in which witnesses that look at all channels together find these windows usual."""
+        if self.kind != "fused" or self.scale is None:
+            return columns
+        joint = torch.tensor([one.joint for one in self.witnesses for _ in range(one.width)], device=columns.device)
+        usual = torch.as_tensor(self.scale.median, dtype=columns.dtype, device=columns.device)
+        return torch.where(windows[:, None, None] & joint, usual, columns)
+
     def attribution(self, evidence: Evidence) -> FloatArray:
         """Return how far each channel is out of its ordinary, `(window, step, channel)`, broken relations included."""
         found = RELATION_WEIGHT * self.relations.attribution(evidence.windows.cpu().numpy())

@@ -80,6 +80,8 @@ class Witness(Protocol):
     """Whether it reads the reconstruction among them."""
     counting: ClassVar[Counting]
     """How its columns count in the fused score."""
+    joint: ClassVar[bool]
+    """Whether it looks at all channels together, so that it says nothing where one of them is absent."""
 
     @property
     def width(self) -> int:
@@ -97,6 +99,12 @@ class Witness(Protocol):
 
     def calibrated(self, observed: FloatArray) -> Self:
         """Learn scales from what was observed in whole held-out windows, `(window, step, value)`."""
+
+    def without(self, observed: Tensor, absent: Tensor) -> Tensor:
+        """Return what was observed, as usual for the channels that are absent from a window, `(window, channel)`.
+
+        A witness that is `joint` leaves it as it is.
+        """
 
     def columns(self, observed: Tensor) -> Tensor:
         """Return scaled strangeness `(window, step, column)`, float64, for the fused score."""
@@ -134,6 +142,12 @@ def scaled(values: Tensor, scale: TailScale) -> Tensor:
     return (values - median.to(values.device)) / spread.to(values.device)
 
 
+def usual_where(absent: Tensor, values: Tensor, scale: TailScale) -> Tensor:
+    """Return the newest steps of windows `(window, step, channel)` with the median where a channel is absent."""
+    median = torch.as_tensor(scale.median[-values.shape[1] :], dtype=values.dtype, device=values.device)
+    return torch.where(absent[:, None], median, values)
+
+
 def mean_and_maximum(values: Tensor) -> Tensor:
     """Return the mean and the largest of the channels, `(..., 2)`: what all share, and what one has alone."""
     return torch.stack([values.mean(-1, dtype=torch.float64), values.amax(-1).double()], -1)
@@ -149,6 +163,7 @@ class ByChannel:
     """What witnesses have in common that observe the size of an error of each channel."""
 
     counting: ClassVar[Counting] = Counting()
+    joint: ClassVar[bool] = False
     width: ClassVar[int] = 1
     floor: ClassVar[float]
     """Least spread of an error, in deviations of its channel: a smaller one is rounding, not noise."""
@@ -169,6 +184,10 @@ class ByChannel:
         """Return the sum of mean and maximum, each scaled: what all channels share, and what one has alone."""
         both = mean_and_maximum(scaled(observed, self.by_channel))
         return scaled(both, self.summary).sum(-1, keepdim=True)
+
+    def without(self, observed: Tensor, absent: Tensor) -> Tensor:
+        """Return what was observed, as usual for the channels that are absent from a window, `(window, channel)`."""
+        return usual_where(absent, observed, self.by_channel)
 
     def alone(self, observed: Tensor) -> Tensor:
         """Return the mean of the scaled errors."""

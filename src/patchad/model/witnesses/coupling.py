@@ -44,6 +44,7 @@ class Coupling(ByChannel):
     from_reconstruction: ClassVar[bool] = False
     floor: ClassVar[float] = DIFFERENCE_FLOOR
     counting: ClassVar[Counting] = Counting(most=0.5)  # it sees each fault put into one channel; real ones come in many
+    joint: ClassVar[bool] = True
 
     matrix: Tensor
     """(channel, channel): scaled rows times this are the differences, in deviations of each channel."""

@@ -14,7 +14,7 @@ from patchad.data.scaling import TailScale
 from patchad.data.table import FloatArray
 from patchad.model.distances import DistanceName, discrepancy
 from patchad.model.net import ScaleOutput
-from patchad.model.witnesses.base import Counting, Training, scale_by_step, scaled, uncalibrated
+from patchad.model.witnesses.base import Counting, Training, scale_by_step, scaled, uncalibrated, usual_where
 
 RELATIVE_FLOOR = 0.01
 """Least spread of a channel's distance, as a share of its usual size."""
@@ -30,6 +30,7 @@ class Discrepancy:
     from_net: ClassVar[bool] = True
     from_reconstruction: ClassVar[bool] = False
     counting: ClassVar[Counting] = Counting()
+    joint: ClassVar[bool] = False
     width: ClassVar[int] = 1
 
     distance: DistanceName
@@ -56,6 +57,10 @@ class Discrepancy:
             by_channel=scale_by_step(observed, lambda usual: np.maximum(RELATIVE_FLOOR * usual, 1e-9)),
             by_point=scale_by_step(logs, lambda usual: np.full_like(usual, LOG_FLOOR)),
         )
+
+    def without(self, observed: Tensor, absent: Tensor) -> Tensor:
+        """Return what was observed, as usual for the channels that are absent; all together have one distance."""
+        return observed if observed.shape[-1] == 1 else usual_where(absent, observed, self.by_channel)
 
     def columns(self, observed: Tensor) -> Tensor:
         """Return the scaled logarithm of the mean distance.

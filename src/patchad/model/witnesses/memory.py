@@ -137,6 +137,7 @@ class Memory:
     from_net: ClassVar[bool] = False
     from_reconstruction: ClassVar[bool] = False
     counting: ClassVar[Counting] = Counting()
+    joint: ClassVar[bool] = True
 
     weights: Tensor
     """(channel,), factors of scaled values: one over the channel's range in train; less for a switch."""
@@ -195,6 +196,10 @@ class Memory:
     def calibrated(self, observed: FloatArray) -> Self:  # noqa: ARG002 - scaled after folding only
         """Return itself."""
         return self
+
+    def without(self, observed: Tensor, absent: Tensor) -> Tensor:  # noqa: ARG002 - it is joint
+        """Return what was observed."""
+        return observed
 
     def columns(self, observed: Tensor) -> Tensor:
         """Return the distances as they are, one column each."""
