@@ -19,9 +19,10 @@ processes that prepare the series and learn all but the nets, whose start is not
 that are fitted one after the other, whose time is scaled.
 
 `modes` fits families of equal channels with a net for each series, one for all, and one for all that is tuned, and
-prints VUS-PR and the seconds of a series, those of the fleet over the number of its series; `--weights` is a folder that
-`training.leave_one_out` made, for a fit of each series with a pretrained net that never saw the family; `--entities`
-takes the series with the fewest rows only, `--records` is a file for a line of JSON for each. DIR holds datasets.
+prints VUS-PR and the seconds of a series, those of the fleet over the number of its series. With `--weights`, a folder
+that `training.leave_one_out` made, each series is also fitted with a pretrained net that never saw the family.
+`--entities` takes the series with the fewest rows only, `--records` is a file for a line of JSON for each. DIR holds
+datasets.
 
 `promise` judges fault-free fleets under `--fleet-false-alarms` and counts their events.
 """

@@ -199,7 +199,9 @@ def test_a_row_that_is_hardly_unusual_is_no_edge_of_a_great_event():
     scores = [0, 1.5, 40, 90, 40, 1.5, 1.5, 0]
     assert rows_of(find(scores, local=[0, 1.1, 0.5, 90, 40, 0.5, 1.1, 0])) == [(3, 5)]
     assert rows_of(find(scores, local=[0, 4.0, 0.5, 90, 40, 0.5, 4.0, 0], merge_gap=1)) == [(1, 7)]
-    assert rows_of(find(scores, local=[0, 1.1, 0.5, 1.3, 1.2, 0.5, 1.1, 0], merge_gap=1)) == [(1, 7)], "a faint event keeps them"
+    assert rows_of(find(scores, local=[0, 1.1, 0.5, 1.3, 1.2, 0.5, 1.1, 0], merge_gap=1)) == [(1, 7)], (
+        "a faint event keeps them"
+    )
 
 
 def test_what_windows_smear_holds_no_event_open():

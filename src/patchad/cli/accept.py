@@ -22,7 +22,9 @@ def accept(
     model: Annotated[Path, typer.Argument(help="Model file written by `patchad fit`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     reading: Reading,
-    data: Annotated[Path | None, typer.Argument(help="File or folder that `detect` reads; left out only to undo.")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(help="File or folder that `detect` reads; left out only to undo.")
+    ] = None,
     since: Annotated[
         str | None, typer.Option("--from", metavar="T", help="First time to accept, or row number where there is none.")
     ] = None,

@@ -260,7 +260,11 @@ def check_finite(values: FloatArray, channels: Sequence[str], first: int = 0) ->
         if large.any():
             row = int(large.argmax())
             value = values[row, i]
-            what = f"an infinite value ({value:g})" if np.isinf(value) else f"the value {value:g}, too large to compute with,"
+            what = (
+                f"an infinite value ({value:g})"
+                if np.isinf(value)
+                else f"the value {value:g}, too large to compute with,"
+            )
             raise InputError(
                 f"X has {what} in row {first + row}, channel {name!r}; "
                 "replace it by a number, or by NaN if it is unknown"

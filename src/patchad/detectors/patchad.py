@@ -86,8 +86,8 @@ class PatchAD(NeuralDetector):
         Weight of the projected views in the loss, 0 to 1.
     score
         `fused`: discrepancy of the views, residual of the reconstruction, distances to the memory, coupling of the
-        channels and surprise, of which the two strongest count; `discrepancy` or `residual`: that alone; `softmax`: the softmax over the window of the
-        discrepancy; `error`: the squared error of the reconstruction.
+        channels and surprise, of which the two strongest count; `discrepancy` or `residual`: that alone; `softmax`: the
+        softmax over the window of the discrepancy; `error`: the squared error of the reconstruction.
     memory
         Approximate memory size in values; 0 disables it. Only the fused score uses it.
     scaling

@@ -158,7 +158,7 @@ class OnnxGraph:
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
     def __reduce__(self) -> tuple[type[OnnxGraph], tuple[bytes]]:
-        """A copy has a session of its own: the library's cannot be copied."""
+        """Copy what the session is made of: the library's cannot be copied itself."""
         return type(self), (self._content,)
 
     def __call__(self, windows: FloatArray) -> dict[str, FloatArray]:
