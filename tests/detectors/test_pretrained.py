@@ -149,6 +149,26 @@ def test_a_channel_that_is_missing_altogether_is_left_out_of_the_score(coupled):
     np.testing.assert_allclose(scores, detector.decision_function(test[:300]), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_fault_elsewhere_is_told_while_a_sensor_is_dead(stuck):
+    time = np.arange(6000)[:, None]
+    phases = np.arange(3)
+    rows = np.sin(time / (5 + 2 * phases) + phases) + 0.1 * np.random.default_rng(0).normal(size=(6000, 3))
+    detector = PatchAD().fit(rows[:3000])
+    test = rows[3000:].copy()
+    test[1000:, 1] = test[1000, 1] if stuck else np.nan
+    alone = detector.detect(test)
+    test[2300:2340, 0] += 4
+    found = detector.detect(test)
+    dead = "stuck" if stuck else "missing"
+    assert [event.kind for event in alone.events] == [dead]
+    assert [(event.kind, event.channels[0][0]) for event in found.events] == [
+        (dead, "channel_1"),
+        ("anomaly", "channel_0"),
+    ]
+    assert found.events[1].start < 2340 < found.events[1].stop + 60
+
+
 def test_a_stream_equals_the_batch(pretrained):
     rows = faulty(200)
     stream = StreamDetector(pretrained)

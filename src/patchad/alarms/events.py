@@ -135,7 +135,12 @@ class Finding:
     @property
     def lead(self) -> int | None:
         """The channel most to blame."""
-        return None if self.attribution is None or not self.attribution.any() else int(self.attribution.argmax())
+        return lead_of(self.attribution)
+
+
+def lead_of(attribution: FloatArray | None) -> int | None:
+    """Return the channel most to blame; None where nobody can tell."""
+    return None if attribution is None or not attribution.any() else int(attribution.argmax())
 
 
 class EventStage:

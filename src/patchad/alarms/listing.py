@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.events import EventStage, Finding, Shape
+from patchad.alarms.events import EventStage, Finding, Shape, lead_of
 from patchad.alarms.knowledge import Judge, Knowledge
 from patchad.alarms.repeats import Repeats
 from patchad.alarms.rules import AlarmRules, Teller
@@ -116,7 +116,7 @@ class AlarmStage:
         """Listed findings that are open."""
         self._broken: list[SensorFinding] = []
         """Findings of sensors that are not finished or not decided."""
-        self._ended: list[tuple[int, int, bool]] = []
+        self._ended: list[tuple[int, int, bool, tuple[int, ...]]] = []
         """Start, stop and whether it lasted to the end, of dead sensors whose rows may still be asked for."""
         self._done: list[Event] = []
         """Events that are closed."""
@@ -263,8 +263,7 @@ class AlarmStage:
 
     def _matters(self, one: Suspicion) -> bool:
         """Return whether what is suspected would be listed, as far as can be told."""
-        explained = sum(map(self._is_explained, one.active))
-        return explained <= EXPLAINED * len(one.active) and self._judge.matters(
+        return not self._is_explained(one.active, lead_of(one.attribution)) and self._judge.matters(
             one.start, one.last + 1, one.attribution, one.active
         )
 
@@ -325,7 +324,7 @@ class AlarmStage:
             place += 1
             if found.matters and found.confirmed:
                 self._going.append(found)
-            elif not found.matters or sum(map(self._is_explained, found.active)) > EXPLAINED * len(found.active):
+            elif not found.matters or self._is_explained(found.active, found.lead):
                 self._dropped.append(found)
             else:
                 first = repeats.counted_on(found)
@@ -347,19 +346,24 @@ class AlarmStage:
             again = self._teller.event(first, "closed")
             self._done = [again if one.id == again.id else one for one in self._done]
 
-    def _is_explained(self, row: int) -> bool:
-        """Return whether a dead sensor explains what is seen in a row: windows smear to both sides.
+    def _is_explained(self, active: Sequence[int], lead: int | None) -> bool:
+        """Return whether a dead sensor explains an event: most of the event's rows lie around, as windows smear.
 
-        One that was dead from the start explains no change but its end.
+        What begins while it is dead, and blames another channel, is news. A sensor that was dead from the start
+        explains no change but its end.
         """
-        smear = self._shape.smear
-        dead = [(one.start, one.stop, one.cut or bool(one.going)) for one in self._broken if one.kind in DEAD]
-        for start, stop, lasting in [*self._ended, *dead]:
-            if (start > 0 and start - smear <= row < stop + smear) or (
-                start == 0 and not lasting and stop - smear <= row < stop + smear
-            ):
-                return True
-        return False
+        smear, rows = self._shape.smear, np.asarray(active, dtype=np.intp)
+        dead = [
+            (one.start, one.stop, one.cut or bool(one.going), one.channels) for one in self._broken if one.kind in DEAD
+        ]
+        explained: BoolArray = np.zeros(len(rows), dtype=bool)
+        for start, stop, lasting, channels in [*self._ended, *dead]:
+            if not len(rows) or (start == 0 and lasting):
+                continue
+            is_news = lead is not None and lead not in channels and start + smear <= rows[0] < stop - smear
+            if not is_news:
+                explained |= (rows >= (start if start > 0 else stop) - smear) & (rows < stop + smear)
+        return bool(explained.sum() > EXPLAINED * len(rows))
 
     def _list_dead(self) -> None:
         for one in self._broken:
@@ -370,7 +374,7 @@ class AlarmStage:
                 one.listed = True if one.settled else one.listed
             if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._next:
                 self._done += [self._teller.sensor_event(one, "closed")] if one.listed else []
-                self._ended.append((one.start, one.stop, one.cut))
+                self._ended.append((one.start, one.stop, one.cut, one.channels))
                 one.listed = False
         self._broken = [one for one in self._broken if one.kind not in DEAD or one.listed is not False]
 
