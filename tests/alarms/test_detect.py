@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import small, waves
 
 from patchad import Detection, Event, load
-from patchad.alarms.events import REGIME_ROWS
+from patchad.alarms.chunk import REGIME_ROWS
 
 ROWS = 3000
 

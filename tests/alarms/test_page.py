@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchad.alarms import edges, events, feedback, likeness, repeats, rules, sensors
+from patchad.alarms import chunk, edges, events, feedback, likeness, repeats, rules, sensors
 from patchad.thresholds import promise
 
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text().split())
@@ -21,8 +21,8 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"resampled {promise.RESAMPLES} times",
         f"One plus the square of {promise.SHORT_ROWS} over the held-out rows, at most {promise.MAX_FACTOR:g}",
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),
-        f"has lasted {events.REGIME_ROWS} rows",
-        f"exceeds the highest of its newest {events.REGIME_ROWS} rows",
+        f"has lasted {chunk.REGIME_ROWS} rows",
+        f"exceeds the highest of its newest {chunk.REGIME_ROWS} rows",
         f"After {events.UNSTEADY_ROWS:,} rows an event",
         f"checked every {events.CHECK_EVERY} rows",
         f"over {repeats.REPEAT_PEAK} times the median peak",
@@ -48,6 +48,6 @@ def test_the_page_tells_the_numbers_of_the_code(told):
 def test_the_words_of_the_page_for_numbers_hold():
     """A tenth, ten, a fifth, two fifths, a quarter, two, three, two and a half, twice, half."""
     assert (promise.TAILS[0], promise.MIN_CLUSTERS, promise.PRIOR_CLUSTERS) == (0.1, 10, 10)
-    assert (edges.CLOSING, edges.BLUNT_CLOSING, edges.SHARPNESS, events.STEADY_SPREAD) == (0.2, 0.4, 0.25, 2.5)
+    assert (edges.CLOSING, edges.BLUNT_CLOSING, edges.SHARPNESS, chunk.STEADY_SPREAD) == (0.2, 0.4, 0.25, 2.5)
     assert (repeats.REPEATS_AFTER, repeats.CLEAR) == (2, 3.0)
     assert (sensors.LONGER, sensors.MIN_VALUES, sensors.RANGE_MARGIN, promise.SHORT_POWER) == (2.0, 10, 0.5, 2)

@@ -74,7 +74,7 @@ def test_error_names_the_first_missing_value_and_the_remedy():
 
 @pytest.mark.parametrize("missing", ["interpolate", "drop", "error"])
 def test_infinite_values_are_always_refused(missing):
-    with pytest.raises(InputError, match=r"infinite value \(inf\) in row 1, channel 'b'"):
+    with pytest.raises(InputError, match=r"infinite value \(-?inf\) in row 1, channel 'b'"):
         prepare(np.array([[1.0, 2.0], [3.0, -np.inf]]), ("a", "b"), missing=missing)
 
 

@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.alarms.chunk import REGIME_ROWS, Chunk, heights
 from patchad.alarms.edges import CLOSING, Edges, closing_level
 from patchad.alarms.knowledge import Judge
 from patchad.data.stages import Scored
@@ -28,15 +29,10 @@ from patchad.data.table import BoolArray, FloatArray
 
 Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 
-REGIME_ROWS = 330
-"""Rows that an event has to have lasted, and its score to have been steady, before it is called a regime: a fault of
-300 rows is none."""
 UNSTEADY_ROWS = 1000
 """Rows after which it is called a regime whether steady or not: nobody is to be alarmed for ever by one thing."""
 GREATER = 4.0
 """Peak of an event, in those of the regime before it over normal, over which it is not how the regime ended."""
-STEADY_SPREAD = 2.5
-"""Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 CHECK_EVERY = 10
 """Rows between two checks whether an open event is steady, and what is usual in a regime."""
 MIN_PATIENCE = 120
@@ -227,10 +223,10 @@ class EventStage:
         if self._open is None and self._regime is None and self._is_calm(rows, levels, confirmed):
             self._end_run()
             self._seen += len(rows)
-            self._recent = np.concatenate([self._recent, _heights(rows)])[-REGIME_ROWS:]
+            self._recent = np.concatenate([self._recent, heights(rows)])[-REGIME_ROWS:]
             return []
         closing = closing_level(self._base, levels, self._closing)
-        chunk = _Chunk(rows, levels, closing, muted, confirmed, self._base, self._edge, self._recent, numbers)
+        chunk = Chunk(rows, levels, closing, muted, confirmed, self._base, self._edge, self._recent, numbers)
         row = 0
         while row < len(rows):
             if self._open is None and self._regime is None:
@@ -264,7 +260,7 @@ class EventStage:
         found, self._ripe = self._ripe, []
         return found
 
-    def _step(self, chunk: _Chunk, row: int) -> None:
+    def _step(self, chunk: Chunk, row: int) -> None:
         now = self._seen + row
         if chunk.is_active(row, self._offset):
             self._run = now if self._run is None else self._run
@@ -284,7 +280,7 @@ class EventStage:
         while self._unusual[0][0] < number - self._shape.reach:
             self._unusual.popleft()
 
-    def _watch_regime(self, regime: Finding, chunk: _Chunk, row: int, now: int) -> None:
+    def _watch_regime(self, regime: Finding, chunk: Chunk, row: int, now: int) -> None:
         """Close the regime on return to normal; until then follow what is steady in it."""
         if chunk.lasting[row]:
             number = int(chunk.numbers[row])
@@ -299,7 +295,7 @@ class EventStage:
         if self._regime is not None and self._open is None and (now - regime.first) % CHECK_EVERY == 0:
             self._offset = chunk.height(row)
 
-    def _opened(self, chunk: _Chunk, row: int, now: int) -> Finding:
+    def _opened(self, chunk: Chunk, row: int, now: int) -> Finding:
         attribution = None if chunk.attribution is None else np.zeros(chunk.attribution.shape[1])
         first, edges = now if self._run is None else self._run, Edges()
         for number, unusual in self._unusual:
@@ -308,7 +304,7 @@ class EventStage:
         number = int(chunk.numbers[row])
         return Finding(first, number, float(chunk.levels[row]), now, attribution, number, edges=edges)
 
-    def _extend(self, found: Finding, chunk: _Chunk, row: int, now: int) -> None:
+    def _extend(self, found: Finding, chunk: Chunk, row: int, now: int) -> None:
         """Update the open event with a row, and close it or call it a regime where that is due."""
         number = int(chunk.numbers[row])
         over = chunk.is_over(row, self._offset)
@@ -411,76 +407,7 @@ def _is_due(found: Finding, now: int) -> bool:
     return (now - found.first) % CHECK_EVERY == 0 and stop - start >= REGIME_ROWS
 
 
-def _settles(found: Finding, chunk: _Chunk, row: int) -> bool:
+def _settles(found: Finding, chunk: Chunk, row: int) -> bool:
     """Return whether an event that is due is steady, or has lasted so long that this does not matter."""
     start, stop = found.rows
     return stop - start >= UNSTEADY_ROWS or chunk.is_steady(row)
-
-
-class _Chunk:
-    """Rows that are pushed together, with what the stage asks of them."""
-
-    def __init__(
-        self,
-        rows: Scored,
-        levels: FloatArray,
-        closing: FloatArray,
-        muted: BoolArray,
-        confirmed: BoolArray,
-        base: float,
-        edge: float,
-        recent: FloatArray,
-        numbers: NDArray[np.intp],
-    ) -> None:
-        self.scores, self.levels, self.attribution, self.numbers = rows.scores, levels, rows.attribution, numbers
-        self.confirmed = confirmed
-        lasting = rows.scores if rows.unadapted is None else rows.unadapted
-        with np.errstate(invalid="ignore"):  # NaN is over no level
-            self.active: BoolArray = ((rows.scores > closing) & ~muted) | confirmed
-            self.lasting: BoolArray = (lasting > closing) & ~muted
-            self.unusual: FloatArray = (
-                1.0 * (rows.scores > closing) if rows.local is None else _unusual(rows.local, base, edge)
-            )
-        self.unusual = np.where(confirmed, np.maximum(self.unusual, 1.0), self.unusual)
-        self.history = np.concatenate([recent, _heights(rows)])
-        self._before, self._base, self._closing, self._muted = len(recent), base, closing, muted
-        self._where: NDArray[np.intp] = np.flatnonzero(self.active)
-
-    def next_active(self, row: int) -> int:
-        """Return the next row over the closing level, or the end of the chunk."""
-        place = int(np.searchsorted(self._where, row))
-        return int(self._where[place]) if place < len(self._where) else len(self.active)
-
-    def is_over(self, row: int, offset: float) -> bool:
-        """Return whether a score is over the level, by so much more than usual."""
-        over = bool(self.scores[row] - offset > self.levels[row]) and not self._muted[row]
-        return over or bool(self.confirmed[row])
-
-    def is_active(self, row: int, offset: float) -> bool:
-        """Return whether a score is over the closing level, by so much more than usual."""
-        over = bool(self.scores[row] - offset > self._closing[row]) and not self._muted[row]
-        return over or bool(self.confirmed[row])
-
-    def is_steady(self, row: int) -> bool:
-        """Return whether the last rows have kept their height over normal."""
-        low, middle, high = np.nanquantile(self._last(row)[:, 0], [0.1, 0.5, 0.9])
-        return bool(high - low < STEADY_SPREAD * (middle - self._base))
-
-    def height(self, row: int) -> float:
-        """Return by how much the highest of the newest scores is over normal."""
-        return max(float(np.nanmax(self._last(row)[:, 1])) - self._base, 0.0)
-
-    def _last(self, row: int) -> FloatArray:
-        stop = self._before + row + 1
-        return self.history[max(stop - REGIME_ROWS, 0) : stop]
-
-
-def _heights(rows: Scored) -> FloatArray:
-    """Return scores before and after adaptation, `(time, 2)`."""
-    return np.column_stack([rows.scores if rows.unadapted is None else rows.unadapted, rows.scores])
-
-
-def _unusual(local: FloatArray, base: float, edge: float) -> FloatArray:
-    """Return how unusual rows are: 0 for usual ones, others in distances of the edge from normal."""
-    distance = (local - base) / (edge - base) if edge > base else np.ones(len(local))
-    return np.where(local > edge, distance, 0.0)

@@ -21,7 +21,7 @@ from patchad.alarms.events import EventStage, Finding, Shape, lead_of
 from patchad.alarms.knowledge import Judge, Knowledge
 from patchad.alarms.repeats import Repeats
 from patchad.alarms.rules import AlarmRules, Teller
-from patchad.alarms.sensors import SensorFinding, SensorKind, SensorStage
+from patchad.alarms.sensors import Dead, SensorFinding, SensorKind, SensorStage, explained_rows
 from patchad.alarms.suspicion import Ahead, Suspicion, Suspicions
 from patchad.data.stages import Scored
 from patchad.data.table import BoolArray, FloatArray
@@ -116,8 +116,8 @@ class AlarmStage:
         """Listed findings that are open."""
         self._broken: list[SensorFinding] = []
         """Findings of sensors that are not finished or not decided."""
-        self._ended: list[tuple[int, int, bool, tuple[int, ...]]] = []
-        """Start, stop and whether it lasted to the end, of dead sensors whose rows may still be asked for."""
+        self._ended: list[Dead] = []
+        """Dead sensors whose rows may still be asked for."""
         self._done: list[Event] = []
         """Events that are closed."""
         self._forgotten = 0
@@ -297,7 +297,7 @@ class AlarmStage:
             self._first = until
             # an event may begin after the rows that a dead sensor explains, and yet be explained by them
             needed = min([until, *(found.active[0] for found in self._undecided_findings() if found.active)])
-            self._ended = [one for one in self._ended if one[1] + self._shape.smear > needed]
+            self._ended = [one for one in self._ended if one.stop + self._shape.smear > needed]
             self._dropped = [one for one in self._dropped if not one.closed or one.until >= until]
             self._judge.forget(until)
         return alarms
@@ -347,23 +347,10 @@ class AlarmStage:
             self._done = [again if one.id == again.id else one for one in self._done]
 
     def _is_explained(self, active: Sequence[int], lead: int | None) -> bool:
-        """Return whether a dead sensor explains an event: most of the event's rows lie around, as windows smear.
-
-        What begins while it is dead, and blames another channel, is news. A sensor that was dead from the start
-        explains no change but its end.
-        """
-        smear, rows = self._shape.smear, np.asarray(active, dtype=np.intp)
-        dead = [
-            (one.start, one.stop, one.cut or bool(one.going), one.channels) for one in self._broken if one.kind in DEAD
-        ]
-        explained: BoolArray = np.zeros(len(rows), dtype=bool)
-        for start, stop, lasting, channels in [*self._ended, *dead]:
-            if not len(rows) or (start == 0 and lasting):
-                continue
-            is_news = lead is not None and lead not in channels and start + smear <= rows[0] < stop - smear
-            if not is_news:
-                explained |= (rows >= (start if start > 0 else stop) - smear) & (rows < stop + smear)
-        return bool(explained.sum() > EXPLAINED * len(rows))
+        """Return whether a dead sensor explains an event: most of the event's rows lie around."""
+        dead = [*self._ended, *(one.dead for one in self._broken if one.kind in DEAD)]
+        explained = explained_rows(dead, np.asarray(active, dtype=np.intp), lead, self._shape.smear)
+        return bool(explained.sum() > EXPLAINED * len(active))
 
     def _list_dead(self) -> None:
         for one in self._broken:
@@ -374,7 +361,7 @@ class AlarmStage:
                 one.listed = True if one.settled else one.listed
             if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._next:
                 self._done += [self._teller.sensor_event(one, "closed")] if one.listed else []
-                self._ended.append((one.start, one.stop, one.cut, one.channels))
+                self._ended.append(one.dead)
                 one.listed = False
         self._broken = [one for one in self._broken if one.kind not in DEAD or one.listed is not False]
 

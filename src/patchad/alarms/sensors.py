@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patchad.data.scaling import channel_range
 from patchad.data.table import BoolArray, FloatArray
@@ -106,6 +107,41 @@ class SensorRules:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Rows in which channels were stuck or missing."""
+
+    start: int
+    stop: int
+    lasting: bool
+    """Whether they are so still, or were at the end of the series."""
+    channels: tuple[int, ...]
+
+
+def explained_rows(dead: Sequence[Dead], rows: NDArray[np.intp], lead: int | None, smear: int) -> BoolArray:
+    """Mark the rows of an event that dead channels explain: windows smear to both sides.
+
+    What begins while they are dead, and blames another channel most, is news. A channel that was dead from the start
+    explains no change but its end.
+
+    Examples
+    --------
+    >>> dead = [Dead(100, 200, False, (1,))]
+    >>> [int(explained_rows(dead, np.arange(a, a + 20), 0, 10).sum()) for a in (85, 150, 300)]
+    [15, 0, 0]
+    >>> int(explained_rows(dead, np.arange(150, 170), 1, 10).sum())
+    20
+    """
+    explained: BoolArray = np.zeros(len(rows), dtype=bool)
+    for one in dead:
+        if not len(rows) or (one.start == 0 and one.lasting):
+            continue
+        elsewhere = lead is not None and lead not in one.channels
+        if not (elsewhere and one.start + smear <= rows[0] < one.stop - smear):
+            explained |= (rows >= (one.start or one.stop) - smear) & (rows < one.stop + smear)
+    return explained
+
+
 @dataclass(slots=True, eq=False)
 class SensorFinding:
     """Rows in which channels break a rule: runs of one kind that overlap, or lie at most `MORE_ROWS` apart."""
@@ -143,6 +179,11 @@ class SensorFinding:
     def channels(self) -> tuple[int, ...]:
         """Channels in the order in which they broke the rule."""
         return tuple(sorted(self.runs, key=lambda channel: (self.runs[channel][0], channel)))
+
+    @property
+    def dead(self) -> Dead:
+        """These rows, as far as they explain others."""
+        return Dead(self.start, self.stop, self.cut or bool(self.going), self.channels)
 
     @property
     def excess(self) -> float:

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
-import numpy as np
-import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from patchad._kernels.backend import Activation
 from patchad._kernels.batching import micro_batch_size
-from patchad.alarms.rules import AlarmRules
 from patchad.data.series import Series
 from patchad.data.stages import Scored, Stage, TrailingMean
 from patchad.data.table import FloatArray, Table
 from patchad.data.windows import Block, Fold
+from patchad.detectors.absent import absent_channels
 from patchad.detectors.backends.base import Backend
 from patchad.detectors.backends.torch import TorchBackend
 from patchad.detectors.calibrating import calibrate
@@ -421,7 +419,7 @@ class PatchAD(NeuralDetector):
         windows = self.backend_.cut(self.scaler_(block.rows), block.starts)
         observed = self.window_ if self.rule_.whole else steps
         evidence = self.backend_.observe(windows, observed, self.rule_.needed(explain=explain))
-        absent = self._absent(windows)
+        absent = absent_channels(self, windows)
         if absent is not None:
             evidence = self.rule_.without(evidence, absent)
         columns = self.rule_.columns(evidence)
@@ -431,21 +429,6 @@ class PatchAD(NeuralDetector):
             if attribution is not None:
                 attribution[absent.cpu().numpy()[:, None].repeat(steps, 1)] = 0.0
         return columns.cpu().numpy()[:, -steps:], attribution
-
-    def _absent(self, windows: Tensor) -> Tensor | None:
-        """Mark the channels that are absent from windows `(b, t, c)`, `(b, c)`; None where none is, and in a fit.
-
-        They are held at the median of train; a channel that may rest there for as long is none of them.
-        """
-        rules: AlarmRules | None = getattr(self, "alarm_rules_", None)
-        if rules is None:
-            return None
-        value = np.where(rules.sensors.freeze <= self.window_, self.scaler_(self.initial_[None])[0], np.nan)
-        held = torch.as_tensor(value, dtype=windows.dtype, device=windows.device)
-        if not (windows[:, 0] == held).any():
-            return None
-        found = (windows == held).all(1)
-        return found if found.any() else None
 
     def _expected_rows(self, series: Series, rows: slice) -> tuple[FloatArray, FloatArray] | None:
         return expected_rows(self, series, rows)

@@ -20,7 +20,7 @@ from patchad.alarms.edges import Edges
 from patchad.alarms.events import Finding
 from patchad.alarms.feedback import Strangeness
 from patchad.alarms.repeats import Repeats
-from patchad.alarms.sensors import SensorFinding
+from patchad.alarms.sensors import Dead, SensorFinding
 from patchad.alarms.suspicion import Suspicion
 from patchad.data.stages import Scored
 from patchad.data.windows import Sums
@@ -32,7 +32,20 @@ from patchad.streaming.verdict import Verdict
 FORMAT = 1
 KNOWN: Mapping[str, type] = {
     kind.__name__: kind
-    for kind in (Scored, Sums, Finding, Edges, Repeats, SensorFinding, Event, Verdict, Marked, Strangeness, Suspicion)
+    for kind in (
+        Scored,
+        Sums,
+        Finding,
+        Edges,
+        Repeats,
+        SensorFinding,
+        Dead,
+        Event,
+        Verdict,
+        Marked,
+        Strangeness,
+        Suspicion,
+    )
 }
 """Classes whose objects are stored by name."""
 _SCALARS = (bool, int, float, str, type(None))
