@@ -31,6 +31,7 @@ FAMILIES = ("MSL", "SMAP", "GECCO", "SMD", "ASD", "SKAB", "UCR", "NAB", "Exathlo
 VARIANTS: dict[str, dict[str, Any]] = {"fitted": {"weights": None}, "pretrained": {}, "tuned": {"tune_steps": 50}}
 SPEED_ROWS, SPEED_CHANNELS = 20_000, 38
 MANY, MANY_ROWS, MANY_CHANNELS = 200, 2_000, 10
+RESAMPLES = 4_000
 Record = dict[str, Any]
 
 
@@ -222,8 +223,34 @@ def _table(some: Sequence[Record], rows: int) -> list[str]:
     lines += [line(family, [key for key in both if key[0] == family]) for family in names]
     single = [key for key in both if keys[variants[0]][key]["channels"] == 1]
     many = [key for key in both if keys[variants[0]][key]["channels"] > 1]
-    lines += [line(label, chosen) for label, chosen in (("one channel", single), ("many channels", many)) if chosen]
-    return [*lines, line("all", both), ""]
+    groups = [(label, own) for label, own in (("one channel", single), ("many channels", many), ("all", both)) if own]
+    lines += [line(label, chosen) for label, chosen in groups]
+    if "fitted" in keys:
+        lines += [
+            "",
+            "VUS-PR over that of `fitted`, and the difference from it, with 95 % intervals over entities:",
+            "",
+        ]
+        lines += [beside(label, name, keys, own) for label, own in groups for name in variants if name != "fitted"]
+    return [*lines, ""]
+
+
+def beside(
+    label: str, name: str, keys: dict[str, dict[tuple[Any, ...], Record]], chosen: Sequence[tuple[Any, ...]]
+) -> str:
+    """Say how a variant compares with fitted nets, seeds averaged first."""
+    entities = sorted({key[:2] for key in chosen})
+    own, fitted = (
+        np.array([np.mean([keys[one][key]["vus_pr"] for key in chosen if key[:2] == entity]) for entity in entities])
+        for one in (name, "fitted")
+    )
+    draws = np.random.default_rng(0).integers(0, len(entities), (RESAMPLES, len(entities)))
+    ratios = np.quantile(own[draws].mean(axis=1) / fitted[draws].mean(axis=1), [0.025, 0.975])
+    differences = np.quantile((own - fitted)[draws].mean(axis=1), [0.025, 0.975])
+    return (
+        f"- {label}, {name}: {own.mean() / fitted.mean():.3f} [{ratios[0]:.3f}, {ratios[1]:.3f}], "
+        f"{own.mean() - fitted.mean():+.3f} [{differences[0]:+.3f}, {differences[1]:+.3f}]"
+    )
 
 
 def main() -> None:
