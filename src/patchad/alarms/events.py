@@ -1,10 +1,10 @@
 """Events: from scores and levels to what may be told to a person on call, row by row with bounded state.
 
-An event opens over the level and closes once the score has stayed under a lower one for `merge_gap` rows. Its edges lie
-where the data changes: at the first and last row that even the least strange window finds unusual (see `Edges`). What
-lasts stays: an event stays open until the score, adaptation to it left out, returns to normal; after `REGIME_ROWS`
-steady rows, or `UNSTEADY_ROWS` in any case, it is a regime, whose further rows no longer alarm and in which new events
-are judged by what is new.
+An event opens over the level and closes once, for `merge_gap` rows, no row was over the level, or over the closing
+level and unusual by itself. Its edges lie where the data changes: at the first and last row that even the least strange
+window finds unusual (see `Edges`). What lasts stays: an event stays open until the score, adaptation to it left out,
+returns to normal; after `REGIME_ROWS` steady rows, or `UNSTEADY_ROWS` in any case, it is a regime, whose further rows
+no longer alarm and in which new events are judged by what is new.
 
 No row waits for ever to be known as inside or outside of an event. What came a reach (`Shape.reach`: a window and a
 pause) before an event opened is not part of it; rows of an open event that no unusual one follows within a reach are

@@ -133,11 +133,10 @@ def explained_rows(dead: Sequence[Dead], rows: NDArray[np.intp], lead: int | Non
     20
     """
     explained: BoolArray = np.zeros(len(rows), dtype=bool)
-    for one in dead:
-        if not len(rows) or (one.start == 0 and one.lasting):
-            continue
+    for one in dead if len(rows) else ():
         elsewhere = lead is not None and lead not in one.channels
-        if not (elsewhere and one.start + smear <= rows[0] < one.stop - smear):
+        is_news = elsewhere and one.start + smear <= rows[0] < one.stop - smear
+        if not is_news and (one.start > 0 or not one.lasting):
             explained |= (rows >= (one.start or one.stop) - smear) & (rows < one.stop + smear)
     return explained
 
