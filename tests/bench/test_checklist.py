@@ -116,10 +116,19 @@ def test_a_training_that_was_cut_short_says_so_and_gives_way_to_a_whole_one() ->
     short = record("patchad-paper", steps=50, pa_f1=0.1)
     key = ("paper-classic", "MSL", "patchad-paper", "pa_f1")
     assert Measured([short]).text(*key) == "10.00 (50 steps)"
-    assert Measured([short]).steps("paper-classic") == 50
     both = Measured([short, record("patchad-paper", pa_f1=0.3)])
     assert both.text(*key) == "30.00"
-    assert both.steps("paper-classic") is None
+
+
+def test_short_trainings_are_compared_with_each_other_unless_all_are_whole() -> None:
+    names = ("patchad-paper", "patchad-code1")
+    short = [record(name, steps=50, pa_f1=value) for name, value in zip(names, (0.1, 0.2), strict=True)]
+    whole = [record(name, pa_f1=value) for name, value in zip(names, (0.5, 0.7), strict=True)]
+    about = ("paper-classic", "MSL", names, "pa_f1")
+    assert Measured([*short, whole[0]]).spread(*about) == (2, "10.00 to 20.00 (50 steps)")
+    assert Measured([*short, *whole]).spread(*about) == (2, "50.00 to 70.00")
+    assert Measured(whole[:1]).spread(*about) == (1, "50.00 to 50.00")
+    assert Measured([record("random", pa_f1=0.5)]).spread(*about) == (0, NOT_RUN)
 
 
 @pytest.mark.parametrize(

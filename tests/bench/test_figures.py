@@ -43,11 +43,11 @@ def run(*arguments: object) -> int:
     return cli.run([str(argument) for argument in arguments])
 
 
-def record(suite: str, name: str, seed: int = 0, **metrics: float) -> dict[str, object]:
+def record(suite: str, name: str, seed: int = 0, *, steps: int | None = 50, **metrics: float) -> dict[str, object]:
     """Return a record of a variant of a suite."""
     variant = next(variant for variant in SUITES[suite].variants if variant.name == name)
     cell = {"suite": suite, "protocol": "paper", "dataset": "MSL", "entity": "MSL", "detector": variant.detector}
-    return cell | {"parameters": parameters_of(variant, "paper", 50), "seed": seed, "metrics": metrics}
+    return cell | {"parameters": parameters_of(variant, "paper", steps), "seed": seed, "metrics": metrics}
 
 
 @pytest.fixture
@@ -196,6 +196,19 @@ def test_sensitivity_groups_records_by_the_one_parameter_that_changed(tmp_path: 
     assert 0.9 not in set(ours["pa_f1"])  # the stride is not one of the six
     stated = frame[(frame["source"] == "the paper") & (frame["parameter"] == "constraint")]
     assert stated["pa_f1"].tolist()[:2] == [0.9306, 0.9503]
+
+
+def test_a_line_is_of_short_trainings_or_of_whole_ones_never_of_both() -> None:
+    names = ("patchad-paper", "layers=1", "window=60")
+    short = [record("paper-sensitivity", name, pa_f1=0.1, roc_auc=0.5) for name in names]
+    whole = [record("paper-sensitivity", name, steps=None, pa_f1=0.9, roc_auc=0.5) for name in names[:2]]
+    frame = from_records.sensitivity(FigureOptions(records=(*short, *whole)))
+    ours = frame[frame["source"] == "ours"]
+    assert {name: set(ours[ours["parameter"] == name]["pa_f1"]) for name in ("layers", "window", "d_model")} == {
+        "layers": {0.9},
+        "window": {0.1},
+        "d_model": {0.9},
+    }
 
 
 def test_cost_is_collected_against_the_parameter_that_was_varied() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from patchad.bench.claims import HEADINGS as CLAIMS
 from patchad.bench.claims import claims
-from patchad.bench.measured import METRICS, NOT_RUN, FigureData, Measured
+from patchad.bench.measured import METRICS, FigureData, Measured
 from patchad.bench.paper import published_in, published_rows
 from patchad.bench.pieces import EQUATIONS, FIGURES, NOT_PUBLIC, REASONS, SETTINGS, Equation
 from patchad.bench.records import Record
@@ -108,12 +108,10 @@ def _studies(measured: Measured) -> list[str]:
             paper = [row["values"][metric] for row in group if metric in row["values"]]
             if not paper:
                 continue
-            found = [measured.value(suite, dataset, row["variant"], metric) for row in group]
-            ours = [value for value in found if value is not None]
-            text = f"{min(ours):.2f} to {max(ours):.2f}" if ours else NOT_RUN
+            run, text = measured.spread(suite, dataset, [row["variant"] for row in group], metric)
             if dataset in NOT_PUBLIC:
                 text = "data not public"
-            count = f"{len(ours)} of {len(group)}"
+            count = f"{run} of {len(group)}"
             spread = f"{min(paper):.2f} to {max(paper):.2f}"
             where = f"{table}, {group[0]['lines'][0]}"
             rows.append([where, dataset, METRICS[metric], count, spread, text, f"`{_command(suite, dataset)}`"])
@@ -122,11 +120,9 @@ def _studies(measured: Measured) -> list[str]:
 
 
 def _reasons(measured: Measured) -> list[str]:
-    steps = measured.steps("paper-sensitivity")
-    short = "" if steps is None else f"{steps} steps instead of three epochs, "
     reasons = {
         **{name: why.format(seeds=measured.seeds("paper-ablation")) for name, why in REASONS.items()},
-        "tab:addlabel1 to 6": short + measured.seeds("paper-sensitivity"),
+        "tab:addlabel1 to 6": measured.seeds("paper-sensitivity") + ", and where steps are named, not three epochs",
         ", ".join(NOT_PUBLIC): "given out on request only",
     }
     known = {dataset for suite in SUITES for dataset in measured.datasets(suite)}

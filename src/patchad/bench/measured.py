@@ -39,6 +39,7 @@ class Measured:
                     rows = self._rows if _bound(row) is None else bounded
                     for key in (name, name.removeprefix("patchad ")):
                         rows.setdefault((table.suite, table.protocol, table.dataset, key), row)
+        self._bounded = bounded
         self._rows = bounded | self._rows  # a whole training counts before a short one
 
     def value(self, suite: str, dataset: str, variant: str, metric: str, protocol: str = "paper") -> float | None:
@@ -57,6 +58,26 @@ class Measured:
         steps = _bound(self._rows[suite, protocol, dataset, variant])
         return f"{found:.2f}" if steps is None else f"{found:.2f} ({steps} steps)"
 
+    def spread(self, suite: str, dataset: str, variants: Sequence[str], metric: str) -> tuple[int, str]:
+        """Return how many of these variants were run, and from where to where their values lie.
+
+        Trainings that were cut short are compared with each other, where not all of the variants have a whole one.
+        """
+        found = {
+            (suite, "paper", dataset, variant): self.value(suite, dataset, variant, metric) for variant in variants
+        }
+        known = {key: value for key, value in found.items() if value is not None}
+        if not known:
+            return 0, NOT_RUN
+        short = {_bound(self._rows[key]) for key in known} - {None}
+        if short:
+            rows = (self._bounded.get(key, self._rows[key]).values[metric] for key in known)
+            values = [row.mean if metric in PLAIN else 100 * row.mean for row in rows]
+        else:
+            values = list(known.values())
+        steps = "".join(f" ({number} steps)" for number in sorted(short, key=str))
+        return len(known), f"{min(values):.2f} to {max(values):.2f}{steps}"
+
     def both(self, suite: str, dataset: str, variant: str, metric: str) -> str:
         """Return the value and, after a stroke, that of the same scores as the paper's code measures them."""
         searched = self.text(suite, dataset, variant, SEARCHED + metric, "code")
@@ -74,11 +95,6 @@ class Measured:
             return NOT_RUN
         fewest, most = (NUMBERS.get(number, f"{number}") for number in (min(found), max(found)))
         return f"{fewest} seed{'' if max(found) == 1 else 's'}" if fewest == most else f"{fewest} to {most} seeds"
-
-    def steps(self, suite: str) -> int | None:
-        """Return the bound of a suite's trainings; None where they were whole, or there are none."""
-        found = {_bound(row) for key, row in self._rows.items() if key[0] == suite and key[3] != "random"}
-        return found.pop() if len(found) == 1 else None
 
 
 def _bound(row: ResultRow) -> int | None:

@@ -77,14 +77,32 @@ def sensitivity(options: FigureOptions) -> Frame:
             allowed = {name, "hop"} if name == "window" else {name}
             if ours and differing <= allowed:
                 position = axis_value(name, record["parameters"][name])
-                rows.append(about | {"parameter": name, "value": position} | results)
+                short = record["parameters"].get("max_steps") is not None
+                rows.append(about | {"parameter": name, "value": position, "short": short} | results)
             elif record["detector"] == "random":
                 rows.append(about | {"parameter": name, "value": "any"} | results)
     if not any(row["source"] == "ours" for row in rows):
         raise MissingSourceError(
             "it needs records of paper-sensitivity with the paper's net; these have other variants only"
         )
+    rows = _alike(rows)
     return pd.DataFrame(rows + _published_sensitivity({record["dataset"] for record in records}))
+
+
+def _alike(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out short trainings where all values of a parameter have a whole one, else whole ones: none are mixed."""
+    values: dict[tuple[str, str, bool], set[Any]] = {}
+    for row in rows:
+        if "short" in row:
+            values.setdefault((row["dataset"], row["parameter"], row["short"]), set()).add(row["value"])
+
+    def counts(row: dict[str, Any]) -> bool:
+        if "short" not in row:
+            return True
+        short, whole = (values.get((row["dataset"], row["parameter"], kind), set()) for kind in (True, False))
+        return bool(row["short"]) == (not short <= whole)
+
+    return [{name: value for name, value in row.items() if name != "short"} for row in rows if counts(row)]
 
 
 def _published_sensitivity(datasets: set[str]) -> list[dict[str, Any]]:
