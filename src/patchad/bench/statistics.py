@@ -32,11 +32,7 @@ def estimate_mean(records: Sequence[Record], name: str) -> Estimate | None:
 
     Returns None if no record has a value.
     """
-    by_entity: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        value = record["metrics"].get(name, record.get(name))
-        if isinstance(value, int | float) and math.isfinite(value):
-            by_entity.setdefault((record["dataset"], record["entity"]), []).append(float(value))
+    by_entity = _by_entity(records, name)
     if not by_entity:
         return None
     means = np.array([np.mean(values) for values in by_entity.values()])
@@ -46,6 +42,36 @@ def estimate_mean(records: Sequence[Record], name: str) -> Estimate | None:
         return Estimate(float(means[0]), means[0] - deviation, means[0] + deviation, len(values), "seeds")
     low, high = bootstrap(means)
     return Estimate(float(means.mean()), low, high, len(means), "entities")
+
+
+def estimate_difference(records: Sequence[Record], others: Sequence[Record], name: str) -> Estimate | None:
+    """Average how much more the first records have of a metric than others, entity by entity, seeds averaged first.
+
+    Returns None if they have no entity in common. With one entity, the interval is empty.
+
+    Examples
+    --------
+    >>> def record(entity, value):
+    ...     return {"dataset": "d", "entity": entity, "metrics": {"roc_auc": value}}
+    >>> found = estimate_difference([record("a", 0.75), record("b", 1.0)], [record("a", 0.25)], "roc_auc")
+    >>> found.mean, found.count
+    (0.5, 1)
+    """
+    own, other = _by_entity(records, name), _by_entity(others, name)
+    differences = np.array([np.mean(own[entity]) - np.mean(other[entity]) for entity in own if entity in other])
+    if not len(differences):
+        return None
+    return Estimate(float(differences.mean()), *bootstrap(differences), len(differences), "entities")
+
+
+def _by_entity(records: Sequence[Record], name: str) -> dict[tuple[str, str], list[float]]:
+    """Collect the finite values of a metric, or of another field, by dataset and entity."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        value = record["metrics"].get(name, record.get(name))
+        if isinstance(value, int | float) and math.isfinite(value):
+            found.setdefault((record["dataset"], record["entity"]), []).append(float(value))
+    return found
 
 
 def bootstrap(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:

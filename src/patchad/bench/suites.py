@@ -141,10 +141,10 @@ INGREDIENTS = (
     Variant("adapt=0", parameters={"adapt": 0}),
     Variant("scaling=zscore", parameters={"scaling": "zscore"}),
     Variant("fold=newest", parameters={"fold": "newest"}),
-    Variant("window=105", parameters={"window": 105}),
+    Variant("window=60", parameters={"window": 60}),
+    Variant("window=30", parameters={"window": 30}),
     Variant("score=residual", parameters={"score": "residual"}),
     Variant("score=discrepancy", parameters={"score": "discrepancy"}),
-    Variant("objective=adversarial", parameters={"objective": "adversarial"}),
 )
 """`PatchAD()` with one ingredient changed."""
 
@@ -266,6 +266,7 @@ _SUITES = (
         protocols=("open",),
         datasets=tuple(SAMPLE),
         variants=FOUR,
+        others=(PAANO, KAN_AD, *RANGES),
         cpu_steps=CPU_STEPS,
     ),
     Suite(

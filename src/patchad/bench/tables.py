@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -147,19 +147,22 @@ def render(records: Sequence[Record], format: Format = "markdown") -> str:  # no
 
 
 def make_tables(records: Sequence[Record]) -> list[ResultTable]:
-    """Group the records into one table per dataset; for `open`, tables over several datasets come first."""
+    """Make one table of each group of records."""
+    return [_table(suite, protocol, name, group) for suite, protocol, name, group in grouped(records)]
+
+
+def grouped(records: Sequence[Record]) -> Iterator[tuple[str, str, str, list[Record]]]:
+    """Yield suite, protocol, name and records of each dataset; for `open`, several datasets together come first."""
     groups: dict[tuple[str, str], dict[str, list[Record]]] = {}
     for record in records:
         by_dataset = groups.setdefault((str(record["suite"]), str(record["protocol"])), {})
         by_dataset.setdefault(str(record["dataset"]), []).append(record)
-    tables = []
     for (suite, protocol), by_dataset in groups.items():
         if protocol == "open" and len(by_dataset) > 1:
             for name, datasets in _groups(tuple(by_dataset)).items():
-                together = [record for dataset in datasets for record in by_dataset[dataset]]
-                tables.append(_table(suite, protocol, name, together))
-        tables += [_table(suite, protocol, dataset, group) for dataset, group in by_dataset.items()]
-    return tables
+                yield suite, protocol, name, [record for dataset in datasets for record in by_dataset[dataset]]
+        for dataset, group in by_dataset.items():
+            yield suite, protocol, dataset, group
 
 
 def _groups(datasets: Sequence[str]) -> dict[str, list[str]]:
@@ -174,8 +177,8 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     used = [record for record in records if "skipped" not in record["metrics"]]
     columns = _columns(suite, protocol, used)
     rows: list[ResultRow] = []
-    labelled = _labelled(suite, protocol, records)
-    for label, variant, group in labelled:
+    rows_of = labelled(suite, protocol, records)
+    for label, variant, group in rows_of:
         known = {row.label for row in rows}
         if protocol in PERCENT:  # published values mean nothing under another
             rows += [row for row in _paper_rows(suite, dataset, variant, columns) if row.label not in known]
@@ -189,7 +192,7 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
     if not any(record["detector"] == "random" for record in records) and not _is_cost(suite):
         notes.append("No random-score row: these records have none; run the suite with `--detectors random` as well.")
     if protocol in PERCENT:
-        notes += not_reproduced(suite, dataset, {variant.name for _, variant, _ in labelled if variant}, DETECTORS)
+        notes += not_reproduced(suite, dataset, {variant.name for _, variant, _ in rows_of if variant}, DETECTORS)
     shown = {str(record["detector"]) for record in records}
     notes += [f"{name} is our reading of the method: {why}." for name, why in READINGS.items() if name in shown]
     saw = dict.fromkeys(str(record["dataset"]) for record in used if _saw(record))
@@ -220,7 +223,7 @@ def _is_cost(suite: str) -> bool:
     return suite in SUITES and SUITES[suite].cost
 
 
-def _labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tuple[str, Variant | None, list[Record]]]:
+def labelled(suite: str, protocol: str, records: Sequence[Record]) -> list[tuple[str, Variant | None, list[Record]]]:
     """Group records into rows with labels: the suite's variants in order, other detectors, then unknown parameters."""
     groups: dict[str, list[Record]] = {}
     for record in records:

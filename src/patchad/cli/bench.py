@@ -92,14 +92,19 @@ def run(
 def table(
     records: Annotated[list[Path], typer.Argument(help="Files written by `patchad bench run`.")],
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.MARKDOWN,  # noqa: A002
+    against: Annotated[
+        str | None, typer.Option(help="A row: print what it has more than each other one, with intervals, instead.")
+    ] = None,
 ) -> None:
     """Print result tables.
 
     The paper's published values stand beside ours.
     """
+    from patchad.bench.differences import render_differences
     from patchad.bench.tables import render
 
-    print(render(_read_all(records), format.value), end="")
+    found = _read_all(records)
+    print(render(found, format.value) if against is None else render_differences(found, against), end="")
 
 
 @app.command()
