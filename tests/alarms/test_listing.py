@@ -267,6 +267,26 @@ def test_an_event_of_any_kind_has_the_shortest_duration(least, rows, value, kind
     assert np.concatenate(alarms).sum() == (rows if expected else 0)
 
 
+@pytest.mark.parametrize(
+    ("places", "listed_rows", "repeats"),
+    [
+        ([(100, 3, 0), (300, 3, 0), (500, 3, 0), (700, 3, 0)], [100, 300], 2),  # the third is a repeat
+        ([(100, 3, 0), (300, 3, 0), (500, 3, 1)], [100, 300, 500], 0),  # in another channel it is none
+        ([(100, 3, 0), (300, 3, 0), (1500, 3, 0)], [100, 300, 1500], 0),  # nor long after them
+        ([(100, 3, 0), (300, 3, 0), (500, 40, 0)], [100, 300, 500], 0),  # nor is one that lasts
+    ],
+)
+def test_impossible_values_that_come_again_are_repeats(places, listed_rows, repeats):
+    values = np.random.default_rng(1).standard_normal((2000, 2))
+    for start, rows, channel in places:
+        values[start : start + rows, channel] += 50.0
+    stage = AlarmStage(RULES, Shape(merge_gap=5, min_duration=1), ("a", "b"))
+    alarms = np.concatenate([feed(stage, np.zeros(2000), values), stage.flush()])
+    assert [(event.kind, event.start) for event in stage.events] == [("range", row) for row in listed_rows]
+    assert stage.events[0].repeats == repeats
+    assert alarms.sum() == sum(rows for start, rows, _ in places if start in listed_rows)
+
+
 def test_a_segment_shorter_than_the_window_never_alarms():
     stage = make(window=50)
     feed(stage, np.full(40, 9.0))

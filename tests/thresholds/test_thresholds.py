@@ -130,6 +130,27 @@ def test_a_level_says_whether_enough_clusters_were_measured():
     assert measured.rows == 5_000
 
 
+def test_the_level_is_raised_while_what_lies_under_it_is_unlike_what_was_held_out():
+    promise = Promise().fit(smooth_scores(20_000, 0))
+    usual = promise.level
+    calm, louder = smooth_scores(8_000, 1), 2.5 * smooth_scores(8_000, 2)
+    levels = promise.levels(np.r_[calm, louder, calm])
+    assert (levels[:8_000] == usual).all()
+    assert (levels[11_000:16_000] > 1.3 * usual).all()
+    assert (levels[19_000:] == usual).all()
+    assert promise.level == usual, "the fitted level stays as it is"
+
+
+def test_what_is_over_the_level_or_has_no_score_or_just_began_raises_no_level():
+    promise = Promise().fit(smooth_scores(20_000, 0))
+    usual, calm = promise.level, smooth_scores(8_000, 1)
+    event = np.where(np.arange(8_000) % 2000 < 1_000, usual + 1, calm)
+    assert (promise.levels(event) == usual).all()
+    assert (promise.levels(np.full(3_000, np.nan)) == usual).all()
+    just_began = np.r_[calm, np.full(240, 0.99 * usual)]
+    assert (promise.levels(just_began) == usual).all()
+
+
 def test_nan_separates_blocks():
     """A rise at the end of one block and another at the start of the next are two, however near they are."""
     rise = np.r_[np.zeros(500), np.full(20, 5.0)]
@@ -205,11 +226,11 @@ def test_the_ratio_is_the_percentile_of_train_and_test_together():
         threshold.step(0.5)
 
 
-@pytest.mark.parametrize("kind", [SPOT, DSPOT])
-def test_walking_along_a_stream_equals_the_batch_and_leaves_the_fitted_state(kind):
+@pytest.mark.parametrize("unfitted", [SPOT(risk=1e-3), DSPOT(risk=1e-3), Promise()])
+def test_walking_along_a_stream_equals_the_batch_and_leaves_the_fitted_state(unfitted):
     rng = np.random.default_rng(1)
-    threshold = kind(risk=1e-3).fit(rng.standard_normal(1000))
-    scores = rng.standard_normal(500)
+    threshold = unfitted.fit(rng.standard_normal(1000))
+    scores = np.r_[rng.standard_normal(500), 2.5 * np.minimum(rng.standard_normal(1500), 1.0)]
     scores[100] = np.nan
     once, again = threshold.levels(scores), threshold.levels(scores)
     np.testing.assert_array_equal(once, again)

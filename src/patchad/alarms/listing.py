@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from patchad.alarms.events import EventStage, Finding, Shape, lead_of
 from patchad.alarms.knowledge import Judge, Knowledge
-from patchad.alarms.repeats import Repeats
+from patchad.alarms.repeats import RangeRepeats, Repeats
 from patchad.alarms.rules import AlarmRules, Teller
 from patchad.alarms.sensors import Dead, SensorFinding, SensorKind, SensorStage, explained_rows
 from patchad.alarms.suspicion import Ahead, Suspicion, Suspicions
@@ -73,6 +73,7 @@ class AlarmStage:
         "_waiting",
         "_going",
         "_broken",
+        "_ranges",
         "_ended",
         "_first",
         "_passed",
@@ -116,6 +117,7 @@ class AlarmStage:
         """Listed findings that are open."""
         self._broken: list[SensorFinding] = []
         """Findings of sensors that are not finished or not decided."""
+        self._ranges = RangeRepeats()
         self._ended: list[Dead] = []
         """Dead sensors whose rows may still be asked for."""
         self._done: list[Event] = []
@@ -329,7 +331,7 @@ class AlarmStage:
             else:
                 first = repeats.counted_on(found)
                 self._going += [found] if first is None else []
-                self._recount(first)
+                self._recount(None if first is None else self._teller.event(first, "closed"))
         del self._waiting[:place]
         for one in [*self._going, *self._undecided_findings()]:
             self._set_times(one)
@@ -340,10 +342,9 @@ class AlarmStage:
         self._done += [self._teller.event(found, "closed") for found in self._going if found.closed]
         self._going = [found for found in self._going if not found.closed]
 
-    def _recount(self, first: Finding | None) -> None:
+    def _recount(self, again: Event | None) -> None:
         """Tell an event anew that a repeat was counted on, where it was told as closed."""
-        if first is not None:
-            again = self._teller.event(first, "closed")
+        if again is not None:
             self._done = [again if one.id == again.id else one for one in self._done]
 
     def _is_explained(self, active: Sequence[int], lead: int | None) -> bool:
@@ -385,6 +386,9 @@ class AlarmStage:
                 left += [] if one.finished else [one]
                 continue
             one.listed = self._is_event(one, until) if one.listed is None else one.listed
+            if one.listed and not one.latest and self._is_repeat(one):
+                one.listed = False
+                continue
             self._follow(one)
             if one.listed:
                 self._mark(self._alarms, one.first, one.stop)
@@ -405,6 +409,15 @@ class AlarmStage:
             return None
         seen = slice(max(one.first - self._first, 0), limit - self._first)
         return not is_short and not (self._inside[seen] | self._over_level()[seen]).any()
+
+    def _is_repeat(self, one: SensorFinding) -> bool:
+        """Return whether an event of impossible values is counted on one before it; one that lasts is not."""
+        if one.stop - one.first > self._shape.reach:
+            one.latest = one.stop
+            return False
+        first = self._ranges.counted_on(one)
+        self._recount(None if first is None else self._teller.sensor_event(first, "closed"))
+        return first is not None
 
     def _over_level(self) -> BoolArray:
         """Mark the rows over the level, but for those of findings that are dropped."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from patchad.alarms.events import Finding
+from patchad.alarms.sensors import SensorFinding
 
 REPEATS_AFTER = 2
-"""Like events that are listed, where they are clear; those after them are repeats."""
+"""Like events that are listed, where they are clear, as impossible values are; those after them are repeats."""
 CLEAR = 3.0
 """Height over normal, in those of the level, from which on an event is clear: of others one is listed."""
 REPEAT_ROWS = 1000
@@ -65,6 +66,32 @@ class Repeats:
         return found.peak_score - self._base > CLEAR * (found.level - self._base)
 
 
-def _reach(other: Finding) -> int:
+class RangeRepeats:
+    """Tell the repeats among short events of impossible values, in the order in which they are listed.
+
+    Those after the second are. Values are not compared: those far outside are over the level of the score as well, and
+    an event by that.
+    """
+
+    state = ("_listed",)
+
+    def __init__(self) -> None:
+        self._listed: list[SensorFinding] = []
+        """Listed events that may have repeats."""
+
+    def counted_on(self, found: SensorFinding) -> SensorFinding | None:
+        """Return the event of the same channels that this one is counted on; None where it is to be listed itself."""
+        self._listed = [other for other in self._listed if found.first - other.latest <= _reach(other)]
+        alike = [other for other in self._listed if set(other.channels) == set(found.channels)]
+        for other in [*alike, found]:
+            other.latest = found.stop
+        if len(alike) >= REPEATS_AFTER:
+            alike[0].repeats += 1
+            return alike[0]
+        self._listed.append(found)
+        return None
+
+
+def _reach(other: Finding | SensorFinding) -> int:
     """Return the rows in which an event like this one is a repeat."""
     return REPEAT_ROWS * (1 + min(other.repeats, REPEATS_COUNTED))

@@ -146,6 +146,7 @@ class Teller:
             start_time=found.start_time,
             stop_time=found.stop_time,
             kind=found.kind,
+            repeats=found.repeats,
             id=self._identifier(found.kind, found.first),
             state=state,
         )

@@ -164,6 +164,9 @@ class SensorFinding:
     peak_score: float = -np.inf
     listed: bool | None = None
     """Whether it is an event; None: not decided."""
+    repeats: int = 0
+    latest: int = 0
+    """Where it, or its newest repeat, ended, once it is listed."""
     quiet_until: int = 0
     """First row of which it is told, where it began in a quiet period."""
     start_time: np.generic | None = None

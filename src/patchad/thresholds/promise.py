@@ -39,6 +39,19 @@ MAX_FACTOR = 4.0
 RESAMPLES = 200
 CONFIDENCE = 0.9
 """One-sided confidence that the rate of events stays under the promise."""
+RECENT_ROWS = 2_000
+"""Rows of a stream that show whether it is like what was held out."""
+NEWEST_ROWS = 240
+"""Newest rows that are left out of them: a fault that grows must not raise the level that it is to reach."""
+FEWEST_SCORES = 500
+"""Scores under the level that these rows need to have, to show anything."""
+UNLIKE = 2.0
+"""Start of the upper tenth of recent scores, in that of held-out ones over the median, from which on they are unlike:
+then what was held out does not say how high normal scores are."""
+RAISED = 1.4
+"""How much further from the median the level is while they are."""
+LOOK_EVERY = 100
+"""Rows between two looks at the recent scores."""
 
 
 @dataclass
@@ -50,6 +63,9 @@ class Promise(Threshold):
     gives the rate of events over any level. The bound comes from resampling the clusters. A few clusters say little
     about a tail, so their mean is drawn towards what is usual; and a few rows say little about how normal operation
     varies, so the level is higher where few were held out.
+
+    Nor does any of it say much of a plant that has changed since. Along a stream, the level is raised for as long as
+    the scores under it are clearly higher than the held-out ones were.
     """
 
     false_alarms: float = 1.0
@@ -90,8 +106,46 @@ class Promise(Threshold):
         scales = (sums + prior) / (counts + PRIOR_CLUSTERS)
         levels = start + _excess(scales, self._shape(excess), np.minimum(allowed / counts, 1.0))
         factor = min(1 + (SHORT_ROWS / self.rows) ** SHORT_POWER, MAX_FACTOR)
-        self.level = float(median + factor * (np.quantile(levels, CONFIDENCE) - median))
+        self.median, self.high = float(median), float(lowest)
+        self.usual = float(median + factor * (np.quantile(levels, CONFIDENCE) - median))
+        self.level, self._seen, self._recent = self.usual, 0, np.empty(0)
         return self
+
+    def step(self, score: float) -> float:
+        """Return the level for this score; then see whether it is to be raised."""
+        return float(self.advance(np.array([score]))[0])
+
+    def advance(self, scores: FloatArray) -> FloatArray:
+        """Return the level for each of the next scores; raise it for as long as what lies under it is unlike train.
+
+        Examples
+        --------
+        >>> scores = np.random.default_rng(0).exponential(size=20_000)
+        >>> promise = Promise(gap=5).fit(scores)
+        >>> bool(promise.advance(scores).max() == promise.usual < promise.advance(2 * scores[:5_000]).max())
+        True
+        """
+        levels, row = np.empty(len(scores)), 0
+        while row < len(scores):
+            stop = min(row + LOOK_EVERY - self._seen % LOOK_EVERY, len(scores))
+            levels[row:stop] = self.level
+            new = np.asarray(scores[row:stop], dtype=np.float64)
+            known = np.where(new <= self.usual, new, np.nan)  # what alarms says nothing of what is normal
+            self._recent = np.concatenate([self._recent, known])[-(RECENT_ROWS + NEWEST_ROWS) :]
+            self._seen += stop - row
+            if self._seen % LOOK_EVERY == 0:
+                factor = RAISED if self._is_unlike() else 1.0
+                self.level = self.median + factor * (self.usual - self.median)
+            row = stop
+        return levels
+
+    def _is_unlike(self) -> bool:
+        """Return whether recent scores under the level are clearly higher than held-out ones were."""
+        known = self._recent[:-NEWEST_ROWS]
+        known = known[~np.isnan(known)]
+        if len(known) < FEWEST_SCORES:
+            return False
+        return bool(np.quantile(known, 1 - TAILS[0]) - self.median > UNLIKE * (self.high - self.median))
 
     @staticmethod
     def _shape(excess: FloatArray) -> float:
