@@ -40,6 +40,14 @@ def test_an_event_that_stands_in_the_way_of_no_fold_is_found_at_an_edge():
     assert (event.start, event.stop) == pytest.approx((490, 515), abs=2)
 
 
+def test_many_faults_do_not_hide_each_other():
+    values, starts = waves(3000), np.linspace(150, 2850, 10).astype(int)
+    for number, start in enumerate(starts):
+        values[start : start + 3, 1] += 8.0 if number < 5 else 1.2
+    found = scan(values, make("sub_knn", window=10))
+    assert all(found.scores[start : start + 3].max() > 1 for start in starts[:5])
+
+
 def test_no_row_is_judged_by_what_learned_from_it():
     values = waves(1500)
     values[600:900] += 0.01 * np.random.default_rng(1).standard_normal((300, 3))

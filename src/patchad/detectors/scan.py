@@ -29,6 +29,8 @@ GUARD_SHARE = 0.25
 """Most rows between a fold and the rows learned from, as a share of the fold."""
 WARM_UP = 240
 """Rows that are learned from before the first is judged, where only the past counts."""
+TRIMMED = 0.02
+"""Share of the held-out scores, the highest, that the level is not learned from: some of them belong to faults."""
 
 
 def scan(X: Any, detector: Detector | None = None, *, folds: int = 3, past_only: bool = False) -> Any:
@@ -127,7 +129,7 @@ def _judge(template: Detector, table: Table, rows: slice, *, past_only: bool = F
         raise InputError(
             f"the series has {length} rows, too few to judge one part by another; at least {3 * MIN_ROWS} are needed"
         )
-    detector.fit(train)
+    _trim(detector.fit(train))
     # Rows before the fold say what was usual there; their own scores are not used.
     first = 0 if detector.context is None else max(rows.start - detector.context, 0)
     last = min(rows.stop + detector.delay, length)
@@ -135,6 +137,13 @@ def _judge(template: Detector, table: Table, rows: slice, *, past_only: bool = F
     scored = detector._score_all(known.prepared, explain=True, blameless=known.blameless)
     own = _in_levels(detector, scored)[slice(rows.start - first, rows.stop - first)]
     return _Judge(rows, detector, own)
+
+
+def _trim(detector: Detector) -> None:
+    """Learn the level without the highest held-out scores."""
+    known = detector.held_out_scores_
+    detector.held_out_scores_ = np.where(known > np.nanquantile(known, 1 - TRIMMED), np.nan, known)
+    detector.set_threshold(detector.threshold)
 
 
 def _in_levels(detector: Detector, scored: Scored) -> Scored:
