@@ -273,6 +273,7 @@ def test_an_event_of_any_kind_has_the_shortest_duration(least, rows, value, kind
         ([(100, 3, 0), (300, 3, 0), (500, 3, 0), (700, 3, 0)], [100, 300], 2),  # the third is a repeat
         ([(100, 3, 0), (300, 3, 0), (500, 3, 1)], [100, 300, 500], 0),  # in another channel it is none
         ([(100, 3, 0), (300, 3, 0), (1500, 3, 0)], [100, 300, 1500], 0),  # nor long after them
+        ([(100, 3, 0), (200, 3, 0), (300, 3, 0), (1700, 3, 0)], [100, 200], 2),  # which is later after a repeat
         ([(100, 3, 0), (300, 3, 0), (500, 40, 0)], [100, 300, 500], 0),  # nor is one that lasts
     ],
 )

@@ -48,6 +48,11 @@ def test_many_faults_do_not_hide_each_other():
     assert all(found.scores[start : start + 3].max() > 1 for start in starts[:5])
 
 
+def test_a_threshold_that_was_asked_for_is_what_it_says():
+    found = scan(waves(3000), make("sub_knn", window=10, threshold="quantile:0.9"))
+    assert (found.scores > 1).mean() == pytest.approx(0.1, abs=0.05)
+
+
 def test_no_row_is_judged_by_what_learned_from_it():
     values = waves(1500)
     values[600:900] += 0.01 * np.random.default_rng(1).standard_normal((300, 3))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import small, waves
 
-from patchad import InputError, StreamDetector, UnsupportedError, Verdict, load, make
+from patchad import InputError, StreamDetector, StreamPool, UnsupportedError, Verdict, load, make
 from patchad.streaming import snapshot
 from patchad.thresholds.fixed import Fixed
 
@@ -419,10 +419,10 @@ def test_a_threshold_whose_state_is_not_plain_cannot_be_part_of_a_snapshot(plain
 
 
 def test_a_snapshot_of_another_format_is_refused(plain, monkeypatch):
-    monkeypatch.setattr(snapshot, "FORMAT", 2)
+    monkeypatch.setattr(snapshot, "FORMAT", 3)
     later = plain.stream().snapshot()
     monkeypatch.undo()
-    with pytest.raises(InputError, match="has format 2, this version reads 1"):
+    with pytest.raises(InputError, match="has format 3, this version reads 2"):
         StreamDetector.restore(plain, later)
 
 
@@ -438,3 +438,81 @@ def test_ram_does_not_grow_with_the_rows(plain):
     tracemalloc.stop()
     assert len(live.snapshot()) < size + 2000 + 1000 * len(live.events)
     assert grown < 200_000
+
+
+def told(events) -> list[tuple[str, int, int, str]]:
+    return [(event.kind, event.start, event.stop, event.channels[0][0]) for event in events]
+
+
+def told_by_stream(detector, rows: np.ndarray) -> list[tuple[str, int, int, str]]:
+    stream = detector.stream()
+    for row in rows:
+        stream.push(row)
+    stream.flush()
+    return told(stream.events)
+
+
+def test_what_a_dead_sensor_explains_is_decided_by_what_is_known_in_time():
+    rng = np.random.default_rng(0)
+    detector = make("sub_knn", window=10).fit(rng.normal(size=(3000, 3)))
+    rows = rng.normal(size=(2000, 3))
+    rows[500:1100, 1] = 0.3  # a sensor dies at a usual value, another at a strange one, and then a third is faulty
+    rows[600:1100, 2] = 6.0
+    rows[800:1000, 0] += 12.0
+    assert told_by_stream(detector, rows) == told(detector.detect(rows).events)
+
+
+def test_a_fault_soon_after_a_dead_sensor_is_told():
+    rng = np.random.default_rng(0)
+    detector = make("sub_knn", window=60).fit(rng.normal(size=(3000, 3)))
+    rows = rng.normal(size=(1500, 3))
+    rows[500:600, 1] = 5.0
+    rows[700:760, 0] += 6.0
+    events = detector.detect(rows).events
+    assert any(event.kind != "stuck" and event.start < 760 <= event.stop for event in events)
+    assert told_by_stream(detector, rows) == told(events)
+
+
+def test_confirmed_rows_inside_what_a_dead_sensor_explains_are_told():
+    rng = np.random.default_rng(0)
+    detector = make("sub_knn", window=20).fit(rng.normal(size=(3000, 2)))
+    rows = rng.normal(size=(1200, 2))
+    rows[500:900, 1] = 5.0
+    rows[840:860, 0] = 8 + rng.normal(size=20)
+    detector.confirm(rows[840:860])
+    events = detector.detect(rows).events
+    assert any(event.kind == "anomaly" and event.start < 860 and event.stop > 840 for event in events)
+    assert told_by_stream(detector, rows) == told(events)
+
+
+def test_a_channel_without_a_value_so_far_bears_no_blame():
+    rng = np.random.default_rng(0)
+    train = pd.DataFrame(rng.normal(size=(1500, 3)), columns=list("abc"))
+    detector = make("sub_knn", window=20).fit(train)
+    frame = train.iloc[:300].copy()
+    frame.iloc[:200, 1] = np.nan
+    frame.iloc[100:130, 0] += 9
+    frame.iloc[250:280, 1] += 9
+    found, stream = detector.detect(frame), detector.stream()
+    verdicts = [*stream.push_many(frame), *stream.flush()]
+    np.testing.assert_allclose([one.contributions for one in verdicts], found.contributions, atol=1e-6)
+    assert found.contributions[:200, 1].max() == 0
+    assert found.contributions[250:280, 1].max() > 0
+
+
+def test_a_row_of_a_frame_is_matched_by_name():
+    rng = np.random.default_rng(0)
+    train = pd.DataFrame(rng.normal(size=(1500, 3)) * [1, 10, 100], columns=list("abc"))
+    detector = make("sub_knn", window=20).fit(train)
+    frame = train[["c", "b", "a"]].iloc[:300].assign(extra=1.0)
+    stream = detector.stream()
+    verdicts = [one for _, row in frame.iterrows() for one in stream.push(row)] + list(stream.flush())
+    np.testing.assert_allclose([one.score for one in verdicts], detector.decision_function(frame), rtol=1e-5)
+
+
+def test_snapshots_of_streams_and_of_pools_are_told_apart():
+    detector = make("last_difference").fit(np.random.default_rng(0).normal(size=(500, 2)))
+    with pytest.raises(InputError, match="of one stream"):
+        StreamPool.restore(detector, detector.stream().snapshot())
+    with pytest.raises(InputError, match="of a pool"):
+        StreamDetector.restore(detector, StreamPool(detector).snapshot())

@@ -102,6 +102,10 @@ class Finding:
     """Rows over the closing level, until it is ripe."""
     ripe: bool = False
     """Whether its first row is settled and it is long enough."""
+    ripe_lead: int | None = None
+    """The channel most to blame when it was ripe: what comes later decides nothing any more."""
+    ripe_last: int = 0
+    """The last row over the level then."""
     matters: bool = True
     """Whether the operator wants to know of it, once it is ripe."""
     closed: bool = False
@@ -268,6 +272,10 @@ class EventStage:
                 self._note_unusual(int(chunk.numbers[row]), float(chunk.unusual[row]))
         else:
             self._end_run()
+        if self._open is not None and self._open.ripe and chunk.confirmed[row] and not self._open.confirmed:
+            self._close(self._open)  # it may not be listed: what people confirmed is an event of its own
+            self._open = None
+            self._end_run()
         if self._open is None and chunk.is_over(row, self._offset):
             self._open = self._opened(chunk, row, now)
         if self._open is not None:
@@ -310,7 +318,7 @@ class EventStage:
         over = chunk.is_over(row, self._offset)
         if over:
             found.over_last = number
-            found.confirmed |= bool(chunk.confirmed[row])
+            found.confirmed |= bool(chunk.confirmed[row]) and not found.ripe
             if chunk.scores[row] > found.peak_score:
                 found.peak, found.peak_score = number, float(chunk.scores[row])
             if found.attribution is not None and chunk.attribution is not None:
@@ -384,7 +392,7 @@ class EventStage:
         if not found.ripe and (found.confirmed or stop - start >= self._shape.min_duration):
             if not found.edges.settled:
                 found.edges.settle(found.opened, found.over_last)
-            found.ripe = True
+            found.ripe, found.ripe_lead, found.ripe_last = True, found.lead, found.over_last
             if self._judge is not None:
                 found.matters = self._judge.matters(*found.rows, found.attribution, found.active, found.confirmed)
             self._ripe.append(found)

@@ -265,7 +265,7 @@ class AlarmStage:
 
     def _matters(self, one: Suspicion) -> bool:
         """Return whether what is suspected would be listed, as far as can be told."""
-        return not self._is_explained(one.active, lead_of(one.attribution)) and self._judge.matters(
+        return not self._is_explained(one.active, lead_of(one.attribution), one.last) and self._judge.matters(
             one.start, one.last + 1, one.attribution, one.active
         )
 
@@ -326,7 +326,7 @@ class AlarmStage:
             place += 1
             if found.matters and found.confirmed:
                 self._going.append(found)
-            elif not found.matters or self._is_explained(found.active, found.lead):
+            elif not found.matters or self._is_explained(found.active, found.ripe_lead, found.ripe_last):
                 self._dropped.append(found)
             else:
                 first = repeats.counted_on(found)
@@ -347,10 +347,14 @@ class AlarmStage:
         if again is not None:
             self._done = [again if one.id == again.id else one for one in self._done]
 
-    def _is_explained(self, active: Sequence[int], lead: int | None) -> bool:
-        """Return whether a dead sensor explains an event: most of the event's rows lie around."""
+    def _is_explained(self, active: Sequence[int], lead: int | None, last: int) -> bool:
+        """Return whether a dead sensor explains an event: most rows lie around, and none over the level long after."""
+        smear, newest = self._shape.smear, max(active, default=-1)
         dead = [*self._ended, *(one.dead for one in self._broken if one.kind in DEAD)]
-        explained = explained_rows(dead, np.asarray(active, dtype=np.intp), lead, self._shape.smear)
+        dead = [one for one in dead if one.start - smear <= newest]  # what breaks later explains nothing of it
+        if dead and last >= max(one.stop for one in dead) + smear:
+            return False
+        explained = explained_rows(dead, np.asarray(active, dtype=np.intp), lead, smear)
         return bool(explained.sum() > EXPLAINED * len(active))
 
     def _list_dead(self) -> None:

@@ -85,7 +85,7 @@ class RangeRepeats:
         alike = [other for other in self._listed if set(other.channels) == set(found.channels)]
         for other in [*alike, found]:
             other.latest = found.stop
-        if len(alike) >= REPEATS_AFTER:
+        if len(alike) >= REPEATS_AFTER or any(other.repeats for other in alike):
             alike[0].repeats += 1
             return alike[0]
         self._listed.append(found)

@@ -165,6 +165,8 @@ def watch(
     _summarize(counts, settings.state)
     if counts.refused and not counts.rows and not counts.redelivered and not stop():
         raise InputError(f"none of the {counts.refused:,} rows can be used; the notes before this say why")
+    if not counts.rows and settings.state is None and not stop():
+        raise InputError("the input ended without a row; pass rows as JSON objects, or as csv under a header")
 
 
 def refit(

@@ -121,6 +121,18 @@ def match_channels(
     return Matched(values, ignored, absent)
 
 
+def first_values(values: FloatArray) -> NDArray[np.intp]:
+    """Return the first row in which each channel of `(time, channel)` has a value, `(channel,)`; their number if none.
+
+    Examples
+    --------
+    >>> first_values(np.array([[np.nan, 1.0, np.nan], [2.0, 1.0, np.nan]])).tolist()
+    [1, 0, 2]
+    """
+    known = ~np.isnan(values)
+    return np.where(known.any(axis=0), known.argmax(axis=0), len(values))
+
+
 def check_observed(values: FloatArray, channels: Sequence[str]) -> None:
     """Refuse values that nothing can be learned from: no row, infinite ones, or none at all."""
     _check_rows(values)

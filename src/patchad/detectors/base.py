@@ -223,7 +223,7 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         if is_list_of_series(X):
             return [self.explain(item) for item in X]
         known = read(self, X)
-        scored = self._score_all(known.prepared, explain=True, blameless=known.blameless)
+        scored = self._score_all(known.prepared, explain=True, since=known.since)
         return known.table.frame(np.asarray(scored.attribution), self.channels_)
 
     def detect(self, X: Any, *, quiet: Periods = ()) -> Any:
@@ -338,10 +338,11 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
             yield scorer.push(values[chunk])
         yield scorer.flush()
 
-    def _score_all(
-        self, prepared: Prepared, *, explain: bool, blameless: Sequence[int] | NDArray[np.intp] = ()
-    ) -> Scored:
-        """Score every segment; return all rows of the table, NaN where there is no score."""
+    def _score_all(self, prepared: Prepared, *, explain: bool, since: NDArray[np.intp] | None = None) -> Scored:
+        """Score every segment; return all rows of the table, NaN where there is no score.
+
+        `since` is the first row in which each channel may bear blame, `(channel,)`.
+        """
         rows = prepared.length
         scores, local, unadapted = (np.full(rows, np.nan) for _ in range(3))
         shares = np.zeros((rows, len(self.channels_) if explain else 0), dtype=np.float32)
@@ -353,7 +354,8 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
                 local[where] = part.scores if part.local is None else part.local
                 unadapted[where] = part.scores if part.unadapted is None else part.unadapted
                 if part.attribution is not None:
-                    part.attribution[:, list(blameless)] = 0.0
+                    if since is not None:
+                        part.attribution[where[:, None] < since] = 0.0
                     shares[where] = shares_of(part.attribution)
                 done += len(part)
         return Scored(scores, shares, local if self._is_sharpened() else None, unadapted)
@@ -363,7 +365,7 @@ class Detector(Conventions, BaseEstimator):  # type: ignore[misc]
         known = read(self, X)
         table = known.table
         hush = quiet_rows(self, table, quiet) if quiet else None
-        scored = self._score_all(known.prepared, explain=True, blameless=known.blameless)
+        scored = self._score_all(known.prepared, explain=True, since=known.since)
         levels = self.threshold_.levels(scored.scores)
         events, alarms = list_events(self, known, scored, levels, self.feedback_, quiet=hush)
         detection = Detection(

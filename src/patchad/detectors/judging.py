@@ -70,7 +70,7 @@ def _judgement(detector: Detector, X: Any, *, accepted: bool, start: int, stop: 
     known = read(detector, X)
     length = len(known.table.values)
     given = _given(length, start, stop)
-    scored = detector._score_all(known.prepared, explain=True, blameless=known.blameless)
+    scored = detector._score_all(known.prepared, explain=True, since=known.since)
     levels = detector.threshold_.levels(scored.scores)
     lead = detector.alarm_rules_.strangeness(scored, levels).lead
     feedback = detector.feedback_

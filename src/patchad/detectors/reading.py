@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from patchad.data.series import Matched, Prepared, match_channels, prepare
+from patchad.data.series import Matched, Prepared, first_values, match_channels, prepare
 from patchad.data.table import FloatArray, Table, to_table
 from patchad.detectors.operator import knowledge_of
 from patchad.errors import InputError, listed
@@ -27,14 +27,14 @@ class Read:
     prepared: Prepared
     matched: Matched
     """The channels as they were measured."""
-    blameless: NDArray[np.intp]
-    """Numbers of the channels that are ignored or absent."""
+    since: NDArray[np.intp]
+    """(channel,), the first row in which a channel may bear blame: it has a value, and is not ignored."""
 
 
 def read(detector: Detector, X: Any) -> Read:
     """Read a series to be scored."""
     check_is_fitted(detector, "threshold_")
-    blameless = knowledge_of(detector).ignored.copy()
+    ignored = knowledge_of(detector).ignored
     table = read_table(detector, X)
     matched = match(detector, table)
     values = matched.values
@@ -42,10 +42,10 @@ def read(detector: Detector, X: Any) -> Read:
         lacking = [detector.channels_.index(name) for name in matched.absent]
         values = values.copy()
         values[:, lacking] = detector.initial_[lacking]
-        blameless[lacking] = True
-    if blameless.all():
+    if all(ignored[detector.channels_.index(name)] or name in matched.absent for name in detector.channels_):
         raise InputError(f"the data has none of the channels {listed(detector.channels_)} that are not ignored")
-    return Read(table, cut(detector, table, values), matched, np.flatnonzero(blameless))
+    since = np.where(ignored, len(values), first_values(matched.values))
+    return Read(table, cut(detector, table, values), matched, since)
 
 
 def read_table(detector: Detector, X: Any) -> Table:

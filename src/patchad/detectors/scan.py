@@ -24,6 +24,7 @@ from patchad.detectors.reading import read
 from patchad.errors import InputError
 from patchad.results.detection import Detection
 from patchad.results.expectations import Expectations
+from patchad.thresholds.promise import Promise
 
 GUARD_SHARE = 0.25
 """Most rows between a fold and the rows learned from, as a share of the fold."""
@@ -134,13 +135,15 @@ def _judge(template: Detector, table: Table, rows: slice, *, past_only: bool = F
     first = 0 if detector.context is None else max(rows.start - detector.context, 0)
     last = min(rows.stop + detector.delay, length)
     known = read(detector, table.take(slice(first, last)))
-    scored = detector._score_all(known.prepared, explain=True, blameless=known.blameless)
+    scored = detector._score_all(known.prepared, explain=True, since=known.since)
     own = _in_levels(detector, scored)[slice(rows.start - first, rows.stop - first)]
     return _Judge(rows, detector, own)
 
 
 def _trim(detector: Detector) -> None:
-    """Learn the level without the highest held-out scores."""
+    """Learn the level that keeps a promise without the highest held-out scores; others are as they were asked for."""
+    if not isinstance(detector.threshold_, Promise):
+        return
     known = detector.held_out_scores_
     detector.held_out_scores_ = np.where(known > np.nanquantile(known, 1 - TRIMMED), np.nan, known)
     detector.set_threshold(detector.threshold)

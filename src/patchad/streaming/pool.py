@@ -132,7 +132,7 @@ class StreamPool:
     def restore(cls, detector: Streamable, snapshot: bytes) -> Self:
         """Return a pool that goes on where a snapshot of one of the same model was taken."""
         pool = cls(detector)
-        taken, stored = from_bytes(snapshot, pool._plan.checksum)
+        taken, stored = from_bytes(snapshot, pool._plan.checksum, "list")
         for pair in stored["list"]:
             key, state = pair["tuple"]
             pool._stream(taken.take(key)).fill(taken, state)

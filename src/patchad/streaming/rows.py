@@ -57,6 +57,7 @@ def read_row(row: Any, plan: Plan) -> FloatArray:
     A name left out is missing.
     """
     channels = plan.channels
+    row = _by_name(row, plan)
     if isinstance(row, np.ndarray) and row.dtype == np.float64 and row.shape == (len(channels),):
         return row.copy()
     if isinstance(row, Mapping) and any(isinstance(value, str) for value in row.values()):
@@ -83,6 +84,14 @@ def read_row(row: Any, plan: Plan) -> FloatArray:
             "pass one for each channel in this order, or a mapping by name"
         )
     return values
+
+
+def _by_name(row: Any, plan: Plan) -> Any:
+    """Return a row of a frame, a pandas Series under the names of columns, as a mapping; others as they are."""
+    names = getattr(row, "index", None)
+    if names is None or callable(names) or not plan.columns or not any(name in plan.columns for name in names):
+        return row
+    return dict(zip(names, row, strict=True))
 
 
 def _with_states(row: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from patchad.results.detection import Event
 from patchad.streaming.marking import Marked
 from patchad.streaming.verdict import Verdict
 
-FORMAT = 1
+FORMAT = 2
 KNOWN: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -151,8 +151,11 @@ def to_bytes(checksum: str, value: Any) -> bytes:
     return hashlib.sha256(content).digest() + content
 
 
-def from_bytes(data: bytes, checksum: str | None) -> tuple[Snapshot, Any]:
-    """Read a snapshot of this model, or of any; return it with what was stored, for `Snapshot.take`."""
+def from_bytes(data: bytes, checksum: str | None, kind: Literal["dict", "list"] = "dict") -> tuple[Snapshot, Any]:
+    """Read a snapshot of this model, or of any; return it with what was stored, for `Snapshot.take`.
+
+    `kind` is what was stored: a stream is a dict, a pool a list of keys and streams.
+    """
     from safetensors.numpy import load
 
     digest, content = bytes(data[:32]), bytes(data[32:])
@@ -166,5 +169,11 @@ def from_bytes(data: bytes, checksum: str | None) -> tuple[Snapshot, Any]:
         raise InputError(
             "the snapshot belongs to another model, or to this one with other parameters; load the model that it was "
             "taken with, or start a new stream"
+        )
+    if kind not in header["value"]:
+        raise InputError(
+            "the snapshot is of a pool; restore it with `StreamPool.restore`"
+            if kind == "dict"
+            else "the snapshot is of one stream; restore it with `StreamDetector.restore`"
         )
     return Snapshot(load(content), header["objects"]), header["value"]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from patchad.alarms.suspicion import Ahead
 from patchad.data.preparing import Ready
+from patchad.data.series import first_values
 from patchad.data.stages import Chain, Scored, Stage, shares_of
 from patchad.data.table import BoolArray, FloatArray
 from patchad.data.times import localized
@@ -25,6 +26,7 @@ from patchad.streaming.rows import read_rows, read_times
 from patchad.streaming.snapshot import Snapshot
 from patchad.streaming.verdict import Verdict
 
+NEVER = np.iinfo(np.int64).max
 Answer = tuple[FloatArray, FloatArray | None]
 Work = Generator[list[Asked], list[Answer], tuple[Verdict, ...]]
 """Asks for windows to be scored, takes their scores, and returns verdicts in the end."""
@@ -61,6 +63,7 @@ class Stream:
         "_muted",
         "_kept",
         "_handed",
+        "_since",
         "_waiting",
         "_newest",
         "_told",
@@ -84,6 +87,8 @@ class Stream:
         """Of the rows whose scores are not known yet: whether they are muted, and have a score at all."""
         self._handed = 0
         """Rows whose scores are known."""
+        self._since = np.full(len(plan.channels), NEVER)
+        """(channel,), the first row in which each channel has a value: it bears no blame before."""
         self._waiting: list[tuple[FloatArray, FloatArray, FloatArray]] = []
         """Scores, levels and contributions of rows whose alarms are not final."""
         self._newest: Verdict | None = None
@@ -113,6 +118,7 @@ class Stream:
         numbers = range(preparer.seen, preparer.seen + len(values))
         quiet = None if self._plan.quiet is None else self._plan.quiet(index, numbers, zone)
         ready = preparer.push(values, index)
+        self._note_first(values, numbers.start)
         self._zone = self._zone if zone is None else str(zone)
         arrived = Arrived(values, index, quiet)
         if ready.plain and len(self._held) + 1 < self._rows_to_window():
@@ -123,6 +129,18 @@ class Stream:
             self._held, ready = [], Ready.of(arrived.values, preparer.seen)
         self._catch_up()
         return (yield from self._take(arrived, ready))
+
+    def _note_first(self, values: FloatArray, first: int) -> None:
+        """Note which channels have their first value in these rows."""
+        unseen = np.flatnonzero(self._since == NEVER)
+        if len(unseen):
+            rows = first_values(values[:, unseen])
+            self._since[unseen] = np.where(rows < len(values), first + rows, NEVER)
+
+    def _blame(self, attribution: FloatArray, numbers: NDArray[np.intp]) -> None:
+        """Take the blame from channels that bear none in these rows."""
+        attribution[:, self._plan.blameless] = 0.0
+        attribution[numbers[:, None] < self._since] = 0.0
 
     def _rows_to_window(self) -> int:
         """Return how many rows the next window waits for; 0 where every row may change what is known."""
@@ -299,9 +317,9 @@ class Stream:
         places = np.flatnonzero(self._kept)[: len(found)]
         numbers = self._handed + places
         attribution = found.attribution
-        if attribution is not None and len(self._plan.blameless):
+        if attribution is not None:
             attribution = attribution.copy()
-            attribution[:, self._plan.blameless] = 0.0
+            self._blame(attribution, numbers)
         return Ahead(
             numbers=numbers,
             scores=found.scores,
@@ -329,7 +347,7 @@ class Stream:
         rows = int(kept[count]) if count < len(kept) else len(self._kept)  # up to the next row that waits for a score
         own = kept[:count]
         filled = scored if scored is not None and count == rows else _spread(scored, own, rows)
-        shares = _shares(filled.attribution, rows, self._plan)
+        shares = self._shares(filled.attribution, rows)
         levels = self._threshold.advance(filled.scores)
         muted = self._muted[:rows]
         self._kept, self._muted = self._kept[rows:], self._muted[rows:]
@@ -340,6 +358,13 @@ class Stream:
         if self._marking is None:
             return self._verdicts(self._alarms.push(scores, levels, muted, length=self._length))
         return self._search(self._marking.push(scores, levels, muted, values))
+
+    def _shares(self, attribution: FloatArray | None, rows: int) -> FloatArray:
+        """Divide each row of attribution by its sum; zeros where nothing is known."""
+        if attribution is None:
+            return np.zeros((rows, len(self._plan.channels)), dtype=np.float32)
+        self._blame(attribution, np.arange(self._handed, self._handed + rows))
+        return shares_of(attribution.astype(np.float32, copy=False))
 
     def _search(self, parts: Sequence[Marked]) -> tuple[Verdict, ...]:
         """Look for events in rows that were compared with what was judged."""
@@ -415,11 +440,3 @@ def _spread(scored: Scored | None, places: NDArray[np.intp], rows: int) -> Score
             fields[name][places] = values
     scores[places] = scored.scores
     return Scored(scores, **fields)
-
-
-def _shares(attribution: FloatArray | None, rows: int, plan: Plan) -> FloatArray:
-    """Divide each row of attribution by its sum; zeros where nothing is known."""
-    if attribution is None:
-        return np.zeros((rows, len(plan.channels)), dtype=np.float32)
-    attribution[:, plan.blameless] = 0.0
-    return shares_of(attribution.astype(np.float32, copy=False))
