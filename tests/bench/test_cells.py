@@ -85,6 +85,12 @@ def test_a_collection_is_every_series_in_its_layout_scored_as_a_whole(tmp_path: 
     assert (second.train.shape, second.test.shape) == ((80, 1), (140, 1))
     cells, _ = plan_cells(narrow(SUITES["tsb-ad"], RunOptions(datasets=("TSB-AD-U",))), options)
     assert {cell.protocol for cell in cells} == {"tsb-ad"}
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "without-Family.safetensors").touch()
+    given = replace(options, weights=tmp_path / "weights")
+    cells, _ = plan_cells(narrow(SUITES["tsb-ad"], RunOptions(datasets=("TSB-AD-U",))), given)
+    unseen = {cell.entity: cell.parameters["weights"] for cell in cells if cell.detector == "patchad"}
+    assert unseen == {first.name: "pretrained", second.name: "without-Family"}
     with pytest.raises(InputError, match="no series of TSB-AD-M"):
         load_entities(SUITES["tsb-ad"], "TSB-AD-M", options)
 

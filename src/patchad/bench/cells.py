@@ -17,7 +17,7 @@ from patchad.datasets.entity import Entity, join
 from patchad.datasets.loading import find
 from patchad.datasets.published import differences_from_published
 from patchad.datasets.synthetic import SYNTHETIC, generate
-from patchad.datasets.tsb_ad import COLLECTIONS, read_collection
+from patchad.datasets.tsb_ad import COLLECTIONS, family_of, read_collection
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.registry import DETECTORS
 from patchad.errors import InputError, PatchADError, listed
@@ -169,7 +169,7 @@ def plan_cells(
         for entity in entities:
             for seed in suite.seeds:
                 for protocol, detector, parameters in chosen[entity.channels > 1]:
-                    own = _unseen(parameters, dataset, options.weights)
+                    own = _unseen(parameters, family_of(dataset, entity.name), options.weights)
                     cell = Cell(suite.name, protocol, dataset, entity.name, detector, own, seed)
                     cells.setdefault(identity(cell.to_dict()), cell)
     if not cells:
@@ -180,11 +180,11 @@ def plan_cells(
     return list(cells.values())[: options.limit], tuple(missing)
 
 
-def _unseen(parameters: Mapping[str, Any], dataset: str, folder: Path | None) -> Mapping[str, Any]:
-    """Name the weights that never saw a dataset in place of the package's, if there are some."""
-    if folder is None or parameters.get("weights") != SHIPPED or not unseen_weights(folder, dataset).exists():
+def _unseen(parameters: Mapping[str, Any], family: str, folder: Path | None) -> Mapping[str, Any]:
+    """Name the weights that never saw a family in place of the package's, if there are some."""
+    if folder is None or parameters.get("weights") != SHIPPED or not unseen_weights(folder, family).exists():
         return parameters
-    return {**parameters, "weights": unseen_weights(folder, dataset).stem}
+    return {**parameters, "weights": unseen_weights(folder, family).stem}
 
 
 def parameters_of(variant: Variant, protocol: str, cpu_steps: int | None, *, many: bool = False) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from patchad.bench.records import Record
 from patchad.bench.statistics import Estimate, estimate_mean
 from patchad.bench.suites import SUITES, Variant
 from patchad.datasets.catalogue import DATASETS
+from patchad.datasets.tsb_ad import family_of
 from patchad.detectors.patchad import PatchAD
 from patchad.detectors.pretrained import pretrained_origin
 from patchad.detectors.registry import DETECTORS
@@ -195,15 +196,19 @@ def _table(suite: str, protocol: str, dataset: str, records: Sequence[Record]) -
         notes += not_reproduced(suite, dataset, {variant.name for _, variant, _ in rows_of if variant}, DETECTORS)
     shown = {str(record["detector"]) for record in records}
     notes += [f"{name} is our reading of the method: {why}." for name, why in READINGS.items() if name in shown]
-    saw = dict.fromkeys(str(record["dataset"]) for record in used if _saw(record))
+    saw = dict.fromkeys(_family(record) for record in used if _saw(record))
     notes += [f"{name}: the weights of `PatchAD()` saw its train part; `--weights` names others." for name in saw]
     return ResultTable(suite, protocol, dataset, columns, tuple(rows), tuple(notes))
+
+
+def _family(record: Record) -> str:
+    return family_of(str(record["dataset"]), str(record["entity"]))
 
 
 def _saw(record: Record) -> bool:
     """Return whether a net was pretrained on the family that it is judged by."""
     given = record["parameters"]
-    if record["detector"] != "patchad" or given.get("weights") != SHIPPED or record["dataset"] not in seen_families():
+    if record["detector"] != "patchad" or given.get("weights") != SHIPPED or _family(record) not in seen_families():
         return False
     changed: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in given.items()}
     return pretrained_origin(PatchAD(**changed)) is not None

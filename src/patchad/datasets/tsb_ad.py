@@ -19,9 +19,22 @@ from patchad.errors import InputError
 
 _HOME = "https://github.com/TheDatumOrg/TSB-AD"
 _TRAIN = re.compile(r".*_tr_(\d+)_1st_-?\d+")
+_FAMILY = re.compile(r"\d+_(.+?)_id_")
 
 COLLECTIONS = ("TSB-AD-U", "TSB-AD-M")
 """Folders of the benchmark's series: of one channel, and of many."""
+
+
+def family_of(dataset: str, entity: str) -> str:
+    """Return the family of an entity: in a collection the one that its name tells, else the dataset.
+
+    Examples
+    --------
+    >>> family_of("TSB-AD-U", "813_Exathlon_id_4_Facility_tr_10766_1st_12590"), family_of("SMD", "machine-1-6")
+    ('Exathlon', 'SMD')
+    """
+    match = _FAMILY.match(entity) if dataset in COLLECTIONS else None
+    return dataset if match is None else match[1]
 
 
 def read_collection(root: Path, name: str) -> list[Entity]:
