@@ -85,7 +85,7 @@ def notes_of(detector: Detector, found: Read) -> tuple[str, ...]:
     notes = [*(f"in fit: {note}" for note in detector.fit_notes_), *prepared.notes]
     padded = sum(len(rows) for rows in prepared.rows if len(rows) < detector._window())
     if padded:
-        notes.append(f"{padded:,} rows stand in pieces shorter than the window, which are padded; no score alarms there")
+        notes.append(f"{padded:,} rows stand in pieces shorter than the window; they are padded, and no score alarms")
     if matched.ignored:
         notes.append(f"ignored columns that were not in the fit: {listed(matched.ignored)}")
     ignored = [name for name in detector.switches_.expand(detector.ignore) if name in detector.channels_]
