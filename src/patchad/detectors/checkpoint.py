@@ -16,7 +16,7 @@ from patchad import __version__
 from patchad.data.files import write_whole
 from patchad.errors import ModelFileError
 
-FORMAT = 3
+FORMAT = 4
 """Raised when an older version could no longer read the file, or this one the older files."""
 _NO_CHECKSUM = "0" * 64
 

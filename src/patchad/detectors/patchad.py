@@ -183,7 +183,7 @@ class PatchAD(NeuralDetector):
     distance: DistanceName = "kl"
     constraint: float = 0.2
     score: ScoreKind = "fused"
-    memory: int = 40_000
+    memory: int = 50_000
     scaling: Scaling = "range"
     adapt: int = 4000
     orientation: Literal[1, -1] | None = None

@@ -8,7 +8,7 @@ from tests.conftest import small
 from patchad import InputError, PatchAD, load
 from patchad.data.scaling import SWITCH_WEIGHT, ZScore
 from patchad.model.witnesses import Training
-from patchad.model.witnesses.memory import Memory, Subspace, steps_of
+from patchad.model.witnesses.memory import MAX_AXES, Memory, Subspace, far_apart
 
 COLUMNS = 5
 
@@ -33,19 +33,21 @@ def remembered(window=30):
     return remember(waves(800), window)
 
 
-def plain_distances(subspace, weighed):
+def plain_distances(memory, subspace, rows):
     """Do what a subspace does to one window, a subsequence and a step at a time; a list of columns."""
+    weighed = rows.astype(np.float64) * memory.weights.numpy() - memory.mean.numpy()
+    axes = memory.axes.numpy().astype(np.float64)
     steps, length, grain = len(weighed), subspace.length, subspace.grain
     sums, counts = [np.zeros(steps), np.zeros(steps)], np.zeros(steps)
     ends = sorted({*range(steps, length - 1, -max(length // 4, 1)), length})
     for end in ends:
-        subsequence = weighed[end - length : end].astype(np.float64)
+        subsequence = weighed[end - length : end]
         subsequence = np.array([subsequence[i : i + grain].mean(axis=0) for i in range(0, length, grain)])
         if subspace.centred:
             subsequence = subsequence - subsequence.mean(axis=0)
-        flat = subsequence.ravel() - subspace.mean.numpy()
-        coordinates = flat @ subspace.components.numpy()
-        square = np.sum((flat - subspace.components.numpy() @ coordinates) ** 2)
+        coordinates = (subsequence @ axes).ravel() @ subspace.components.numpy()
+        rebuilt = (subspace.components.numpy() @ coordinates).reshape(len(subsequence), -1) @ axes.T
+        square = np.sum((subsequence - rebuilt) ** 2)
         nearest = 0.0
         if len(subspace.references):
             nearest = np.min(np.sum((coordinates - subspace.references.numpy()) ** 2, axis=1))
@@ -58,16 +60,43 @@ def plain_distances(subspace, weighed):
     return both if subspace.apart else both[1:]
 
 
-@pytest.mark.parametrize("window", [1, 2, 7, 30, 60])
-def test_distances_are_those_of_the_nearest_remembered_subsequence(window):
-    memory = remembered(window=window)
-    odd = waves(window, seed=5)
+@pytest.mark.parametrize(("window", "channels"), [(1, 3), (2, 3), (7, 3), (30, 3), (60, 3), (30, 12)])
+def test_distances_are_those_of_the_nearest_remembered_subsequence(window, channels):
+    memory = remember(waves(800, channels=channels), window)
+    assert memory.axes.shape == (channels, min(channels, MAX_AXES))
+    odd = waves(window, seed=5, channels=channels)
     odd[window // 2] += 3
+    odd[:, 0] += 0.3
     found = memory(torch.from_numpy(odd)[None])[0].numpy()
-    weighed = odd * memory.weights.numpy()
-    expected = [column for subspace in memory.subspaces for column in plain_distances(subspace, weighed)]
+    expected = [column for subspace in memory.subspaces for column in plain_distances(memory, subspace, odd)]
     assert found.shape == (window, len(expected))
     np.testing.assert_allclose(found, np.column_stack(expected), rtol=2e-3, atol=2e-4)
+
+
+def test_what_no_axis_shows_is_strange():
+    rows = waves(800, channels=12)
+    memory = remember(rows)
+    axes = memory.axes.numpy()
+    beside = np.linalg.svd(axes.T)[2][-1]  # orthogonal to all axes
+    np.testing.assert_allclose(axes.T @ beside, 0, atol=1e-5)
+    calm = waves(30, seed=3, channels=12)
+    odd = calm + (3 * beside / memory.weights.numpy()).astype(np.float32)
+    both = memory(torch.from_numpy(np.stack([calm, odd])))
+    assert (both[1, :, :3] > 4 * both[0, :, :3]).all()  # those that levels count for
+
+
+def test_references_leave_nothing_of_train_far_away():
+    points = torch.from_numpy(np.random.default_rng(0).standard_normal((500, 3)).astype(np.float32) ** 3)
+    chosen, evenly = points[far_apart(points, 40)], points[::13]
+
+    def farthest(some):
+        return torch.cdist(points, some).amin(1).max()
+
+    assert len(chosen) == 40
+    assert farthest(chosen) < farthest(evenly) / 2
+    assert far_apart(points[:5], 9).tolist() == [0, 1, 2, 3, 4]
+    assert far_apart(torch.zeros(9, 2), 3).tolist() == [0]  # no two are apart
+    assert far_apart(points, 0).tolist() == []
 
 
 def test_scaling_first_changes_nothing_for_channels_that_move():
@@ -90,8 +119,8 @@ def test_what_was_seen_is_near_and_what_was_not_is_far():
 
 
 def test_only_centred_subspaces_ignore_the_level():
-    sizes = {"length": 30, "grain": 1, "apart": False, "components": 4, "references": 50, "seed": 0}
-    steps = steps_of([waves(800)], np.copy, 30, 1)
+    sizes = {"length": 30, "grain": 1, "apart": False, "components": 4, "references": 50}
+    steps = torch.from_numpy(waves(800)).unfold(0, 30, 1).transpose(1, 2)
     level, centred = (Subspace.fit(steps, centred=centred, **sizes) for centred in (False, True))
     calm = torch.from_numpy(waves(30, seed=3))[None]
     high = calm + 5
@@ -112,8 +141,7 @@ def test_a_switch_counts_less_and_a_channel_that_never_moves_keeps_its_unit():
 @pytest.mark.parametrize("channels", [1, 8, 38, 123])
 def test_it_keeps_to_its_size(channels):
     memory = remember(waves(3000, channels=channels), 60, 45_000)
-    least = 2 * 40 * channels * 2 + 3 * 100  # a component and a mean for each subspace, and a hundred references
-    assert memory.size <= max(45_000, least) + 3 * 16 * 100
+    assert memory.size <= 45_000 + (MAX_AXES + 1) * channels  # the axes and the mean
 
 
 def test_windows_do_not_depend_on_their_neighbours():
@@ -173,7 +201,7 @@ def test_rounding_is_nothing_outside_components_that_span_everything():
     memory = remember(rows, window=15)
     (whole,) = [part for part in memory.subspaces if part.apart and part.length == 5]
     assert whole.components.shape == (5, 5)
-    assert not whole(torch.from_numpy(waves(30, seed=1, channels=1) + 3.0)[None]).any()
+    assert not memory(torch.from_numpy(waves(15, seed=1, channels=1) + 3.0)[None])[..., 0].any()
 
 
 def test_a_train_without_held_out_rows_has_no_memory_that_finds_all_others_strange():

@@ -1,15 +1,16 @@
 """Memory: what lies far from everything that train contained is strange.
 
 A memory of normal windows, small enough to store with the model. Each of its subspaces looks at subsequences of one
-length, in all channels at once; of the long ones a few rows at a time are averaged. It holds the principal components
-of train's subsequences; most also hold reference points, where subsequences of train lie in the span of the components.
-The distance of a subsequence is what the components cannot rebuild, plus the distance to the nearest reference; where
-levels count, the former is a column of its own as well.
+length, in all channels at once; of the long ones a few rows at a time are averaged. Where channels are many, they are
+first seen along the few axes by which they move together. A subspace holds the principal components of train's
+subsequences; most also hold reference points, where subsequences of train lie in the span of the components.
+The distance of a subsequence is what axes and components cannot rebuild, plus the distance to the nearest reference;
+where levels count, the former is a column of its own as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar, Self
@@ -17,7 +18,6 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from patchad.data.scaling import SWITCH_WEIGHT, ZScore, channel_range
@@ -28,10 +28,17 @@ from patchad.model.witnesses.base import Counting, Training
 
 CLIP = 20.0
 """Values are clipped this many ranges of their channel away: far beyond normal, and harmless to a distance."""
-TRAIN_SUBSEQUENCES = 4_000
-"""Subsequences of train that components are learned from, at most."""
-MAX_COMPONENTS = 16
+TRAIN_SUBSEQUENCES = 8_000
+"""Subsequences of train that components and references are learned from, at most."""
+TRAIN_VALUES = 480_000_000
+"""Most values of these; a thousand subsequences are taken in any case."""
+TRAIN_ROWS = 20_000
+"""Rows of train that the axes are learned from, at most."""
+MAX_AXES = 8
+MAX_COMPONENTS = 28
 MAX_REFERENCES = 2_000
+COMPONENT_SHARE = 0.75
+"""Share of the memory that components may take."""
 SHARE_OF_WINDOW = 3
 """A short subsequence is this fraction of a window."""
 ROUNDING = 1e-10
@@ -46,13 +53,11 @@ class Subspace:
 
     Examples
     --------
-    >>> rows = np.sin(np.arange(400) / 4)[:, None].astype(np.float32)
-    >>> subspace = Subspace.fit(
-    ...     steps_of([rows], np.copy, 10, 1), length=10, grain=1, centred=False, apart=False, components=2,
-    ...     references=100, seed=0
-    ... )
-    >>> calm, odd = torch.from_numpy(rows[:30].copy())[None], torch.zeros(1, 30, 1)
-    >>> bool(subspace(calm).max() < 0.1 < 0.5 < subspace(odd).min())
+    >>> rows = torch.sin(torch.arange(400.0) / 4)[:, None]
+    >>> steps = rows.unfold(0, 10, 1).transpose(1, 2)
+    >>> subspace = Subspace.fit(steps, length=10, grain=1, centred=False, apart=False, components=2, references=100)
+    >>> calm, odd = rows[:30], torch.zeros(30, 1)
+    >>> bool(subspace(calm[None]).max() < 0.1 < 0.5 < subspace(odd[None]).min())
     True
     """
 
@@ -63,55 +68,45 @@ class Subspace:
     """Whether the mean of each channel is removed from each subsequence first."""
     apart: bool
     """Whether the distance to the components is a column of its own, beside that to the references."""
-    mean: Tensor
-    """(step * channel,)."""
     components: Tensor
-    """(step * channel, component), orthonormal."""
+    """(step * axis, component), orthonormal."""
     references: Tensor
     """(reference, component), where subsequences of train lie; empty: only the distance to the components counts."""
 
     @classmethod
     def fit(
-        cls,
-        steps: Tensor,
-        *,
-        length: int,
-        grain: int,
-        centred: bool,
-        apart: bool,
-        components: int,
-        references: int,
-        seed: int,
+        cls, steps: Tensor, *, length: int, grain: int, centred: bool, apart: bool, components: int, references: int
     ) -> Self:
-        """Learn from averaged steps of subsequences, `(n, step, c)`."""
-        flat = _flat(steps, centred=centred).numpy()
-        mean = flat.mean(axis=0)
-        flat = flat - mean
-        count = min(components, *flat.shape)
-        found = randomized_svd(flat, count, n_iter=4, random_state=seed)[2].T
+        """Learn from averaged steps of subsequences along the axes, `(n, step, axis)`."""
+        flat = _flat(steps, centred=centred)
+        found = torch.linalg.eigh((flat.T @ flat).double())[1].flip(1)[:, : min(components, *flat.shape)].float()
         coordinates = flat @ found
-        kept = coordinates[_evenly(len(coordinates), references)] if references else coordinates[:0]
-        learned = (torch.from_numpy(np.ascontiguousarray(array)) for array in (mean, found, kept))
-        return cls(length, grain, centred, apart, *learned)
+        chosen = coordinates[far_apart(coordinates, references)]
+        return cls(length, grain, centred, apart, found.contiguous(), chosen)
 
-    def __call__(self, windows: Tensor) -> Tensor:
-        """Return `(b, step, column)` from weighed windows `(b, t, c)`: mean distances of a step's subsequences."""
-        return self.by_step(_subsequences(windows, self.length), windows.shape[1])
+    def __call__(self, rows: Tensor, beside: Tensor | None = None) -> Tensor:
+        """Return `(b, step, column)` from windows along the axes and beside them, `(b, t, axis)` and `(b, t, c)`."""
+        cut = _subsequences(rows, self.length)
+        return self.by_step(cut, None if beside is None else _subsequences(beside, self.length), rows.shape[1])
 
-    def by_step(self, subsequences: Tensor, steps: int) -> Tensor:
-        """Return the same from the subsequences of the windows, `(b, subsequence, length, c)`."""
-        found = self._distances(subsequences.flatten(0, 1))
+    def by_step(self, subsequences: Tensor, beside: Tensor | None, steps: int) -> Tensor:
+        """Return the same from the subsequences of the windows, `(b, subsequence, length, axis)` and `(..., c)`."""
+        found = self._distances(subsequences.flatten(0, 1), None if beside is None else beside.flatten(0, 1))
         distances = found.view(-1, subsequences.shape[1], found.shape[1])
         if subsequences.shape[1] == 1:
             return distances.expand(-1, steps, -1)
         return torch.matmul(_layout(self.length, steps, distances.device)[1].T, distances)
 
-    def _distances(self, subsequences: Tensor) -> Tensor:
-        """Return the distances `(n, column)` of subsequences `(n, length, c)`: root of the mean square of a step."""
-        flat = _flat(_averaged(subsequences, self.grain), centred=self.centred) - self.mean
+    def _distances(self, subsequences: Tensor, beside: Tensor | None) -> Tensor:
+        """Return the distances `(n, column)` of subsequences `(n, length, axis)`: root of the mean square of a step."""
+        flat = _flat(_averaged(subsequences, self.grain), centred=self.centred)
+        left = None if beside is None else _flat(_averaged(beside, self.grain), centred=self.centred).square().sum(1)
         coordinates = flat @ self.components
         outside = torch.addmm(flat, coordinates, self.components.T, alpha=-1).square().sum(1)
-        outside = outside * (outside > ROUNDING * flat.square().sum(1))
+        whole = flat.square().sum(1)
+        if left is not None:
+            outside, whole = outside + left, whole + left
+        outside = outside * (outside > ROUNDING * whole)
         squares = [outside] if self.apart or not len(self.references) else []
         if len(self.references):
             nearest = (coordinates @ self.references.T - self.references.square().sum(1) / 2).argmax(1)
@@ -121,11 +116,11 @@ class Subspace:
     @property
     def size(self) -> int:
         """Stored values."""
-        return self.mean.numel() + self.components.numel() + self.references.numel()
+        return self.components.numel() + self.references.numel()
 
     def to(self, device: torch.device) -> Self:
         """Return the same on a device."""
-        names = ("mean", "components", "references")
+        names = ("components", "references")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
 
@@ -141,6 +136,10 @@ class Memory:
 
     weights: Tensor
     """(channel,), factors of scaled values: one over the channel's range in train; less for a switch."""
+    mean: Tensor
+    """(channel,), of weighed values."""
+    axes: Tensor
+    """(channel, axis), orthonormal: as many as channels, or those along which most of train lies."""
     subspaces: tuple[Subspace, ...]
 
     @classmethod
@@ -152,21 +151,18 @@ class Memory:
         """
         if not training.memory:
             return None
-        weights = _weights([*training.known, *training.held_out], training.scaler)
+        weights = torch.from_numpy(_weights([*training.known, *training.held_out], training.scaler))
+        stride = max(sum(map(len, training.known)) // TRAIN_ROWS, 1)
+        rows = [_weighed(torch.from_numpy(training.scaler(one[::stride])), weights) for one in training.known]
+        mean, axes = _axes(torch.cat(rows))
+        memory = cls(weights, mean, axes, ())
         short, long = max(training.window // SHARE_OF_WINDOW, 1), training.window
         grains = {short: 1, long: long // short if long % short == 0 else 1}
-        wide = 2 * sum(length // grain for length, grain in grains.items()) * len(weights)
-        components = int(np.clip(training.memory // wide - 1, 1, MAX_COMPONENTS))  # one of them is the mean
-        left = training.memory - (components + 1) * wide
+        wide = 2 * sum(length // grain for length, grain in grains.items()) * axes.shape[1]
+        components = int(np.clip(COMPONENT_SHARE * training.memory // wide, 1, MAX_COMPONENTS))
+        left = training.memory - components * wide
         references = int(np.clip(left // (3 * components), 100, MAX_REFERENCES))
-
-        def weigh(values: FloatArray) -> FloatArray:
-            return np.asarray(np.clip(training.scaler(values) * weights, -CLIP, CLIP))
-
-        known, due = training.known, weigh
-        if sum(map(len, known)) <= TRAIN_SUBSEQUENCES * short:  # fewer values than its subsequences have
-            known, due = [weigh(values) for values in known], _as_it_is
-        steps = {length: steps_of(known, due, length, grain) for length, grain in grains.items()}
+        steps = {length: memory.steps(training, length, grain) for length, grain in grains.items()}
         subspaces = [
             Subspace.fit(
                 steps[length],
@@ -176,12 +172,28 @@ class Memory:
                 apart=not centred,
                 components=components,
                 references=references * (centred or length == long),
-                seed=training.seed,
             )
             for centred in (False, True)
             for length, grain in grains.items()
         ]
-        return cls(torch.from_numpy(weights), tuple(subspaces))
+        return replace(memory, subspaces=tuple(subspaces))
+
+    def steps(self, training: Training, length: int, grain: int) -> Tensor:
+        """Take subsequences of train evenly, averaged over `grain` rows, along the axes: `(n, step, axis)`."""
+        sampler = WindowSampler(training.known, length)
+        most = min(TRAIN_SUBSEQUENCES, max(TRAIN_VALUES // (length * len(self.weights)), 1_000))
+        numbers = _evenly(len(sampler), most)
+        batches = np.array_split(numbers, -(-len(numbers) // 256))  # a few copies at a time: they may be large
+        along = (self._split(torch.from_numpy(training.scaler(sampler[some])))[0] for some in batches)
+        return torch.cat([_averaged(one, grain) for one in along])
+
+    def _split(self, windows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return scaled windows `(b, t, c)` weighed, along the axes and beside them; None where that is nothing."""
+        weighed = _weighed(windows, self.weights) - self.mean
+        if self.axes.shape[0] == self.axes.shape[1]:
+            return weighed, None
+        along = weighed @ self.axes
+        return along, weighed - along @ self.axes.T
 
     def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:  # noqa: ARG002
         """Return the distances `(window, step, column)`."""
@@ -189,9 +201,12 @@ class Memory:
 
     def __call__(self, windows: Tensor) -> Tensor:
         """Return the distances `(b, t, column)` of scaled windows `(b, t, c)`."""
-        weighed = (windows * self.weights).clamp(-CLIP, CLIP)
-        cut = {length: _subsequences(weighed, length) for length in {part.length for part in self.subspaces}}
-        return torch.cat([part.by_step(cut[part.length], windows.shape[1]) for part in self.subspaces], -1)
+        along, beside = self._split(windows)
+        lengths = {part.length for part in self.subspaces}
+        cut = {length: _subsequences(along, length) for length in lengths}
+        rest = {length: None if beside is None else _subsequences(beside, length) for length in lengths}
+        steps = windows.shape[1]
+        return torch.cat([one.by_step(cut[one.length], rest[one.length], steps) for one in self.subspaces], -1)
 
     def calibrated(self, observed: FloatArray) -> Self:  # noqa: ARG002 - scaled after folding only
         """Return itself."""
@@ -221,13 +236,15 @@ class Memory:
     @property
     def size(self) -> int:
         """Stored values."""
-        return sum(subspace.size for subspace in self.subspaces)
+        return self.mean.numel() + self.axes.numel() + sum(subspace.size for subspace in self.subspaces)
 
     def to(self, device: torch.device) -> Self:
         """Return the same on a device."""
         return replace(
             self,
             weights=self.weights.to(device),
+            mean=self.mean.to(device),
+            axes=self.axes.to(device),
             subspaces=tuple(subspace.to(device) for subspace in self.subspaces),
         )
 
@@ -263,18 +280,42 @@ def _weights(series: Sequence[FloatArray], scaler: ZScore) -> NDArray[np.float32
     return np.array(factors, np.float32)
 
 
-def steps_of(
-    series: Sequence[FloatArray], weigh: Callable[[FloatArray], FloatArray], length: int, grain: int
-) -> Tensor:
-    """Take subsequences of these series evenly; return them weighed and averaged over `grain` rows, `(n, step, c)`."""
-    sampler = WindowSampler(series, length)
-    numbers = _evenly(len(sampler), TRAIN_SUBSEQUENCES)
-    batches = np.array_split(numbers, -(-len(numbers) // 256))  # a few copies at a time: subsequences may be large
-    return torch.cat([_averaged(torch.from_numpy(weigh(sampler[some])), grain) for some in batches])
+def _weighed(scaled: Tensor, weights: Tensor) -> Tensor:
+    """Return scaled values `(..., channel)` in ranges of their channels."""
+    return (scaled * weights).clamp(-CLIP, CLIP)
 
 
-def _as_it_is(values: FloatArray) -> FloatArray:
-    return values
+def _axes(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean of weighed rows `(n, channel)`, and the axes along which most of them lies."""
+    mean = rows.mean(0, dtype=torch.float64)
+    channels = rows.shape[1]
+    if channels <= MAX_AXES:
+        return mean.float(), torch.eye(channels)
+    apart = rows.double() - mean
+    return mean.float(), torch.linalg.eigh(apart.T @ apart)[1].flip(1)[:, :MAX_AXES].float().contiguous()
+
+
+def far_apart(points: Tensor, count: int) -> Tensor:
+    """Return the numbers of `count` points `(n, d)`, each the farthest from those before it.
+
+    Few points then lie far from all of these; taken evenly, what train has seldom would be left out.
+
+    Examples
+    --------
+    >>> far_apart(torch.tensor([[0.0], [0.1], [0.2], [5.0], [9.0]]), 3).tolist()
+    [0, 3, 4]
+    """
+    if count >= len(points):
+        return torch.arange(len(points))
+    numbers = np.zeros(count, np.intp)
+    rows = points.numpy()
+    squares = np.square(rows).sum(axis=1)
+    nearest = np.full(len(rows), np.inf, rows.dtype)
+    for number in range(1, count):
+        newest = rows[numbers[number - 1]]
+        nearest = np.minimum(nearest, squares - 2 * (rows @ newest) + newest @ newest)
+        numbers[number] = nearest.argmax()
+    return torch.from_numpy(np.unique(numbers[:count]))
 
 
 def _averaged(subsequences: Tensor, grain: int) -> Tensor:
