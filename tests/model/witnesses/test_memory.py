@@ -120,9 +120,9 @@ def test_what_was_seen_is_near_and_what_was_not_is_far():
 
 def test_only_centred_subspaces_ignore_the_level():
     sizes = {"length": 30, "grain": 1, "apart": False, "components": 4, "references": 50}
-    steps = torch.from_numpy(waves(800)).unfold(0, 30, 1).transpose(1, 2)
+    steps = torch.from_numpy(waves(800)).double().unfold(0, 30, 1).transpose(1, 2)
     level, centred = (Subspace.fit(steps, centred=centred, **sizes) for centred in (False, True))
-    calm = torch.from_numpy(waves(30, seed=3))[None]
+    calm = torch.from_numpy(waves(30, seed=3)).double()[None]
     high = calm + 5
     torch.testing.assert_close(centred(high), centred(calm), rtol=1e-3, atol=1e-4)
     assert (level(high) > 5 * level(calm)).all()
@@ -197,11 +197,17 @@ def test_the_newest_steps_are_observed():
 
 
 def test_rounding_is_nothing_outside_components_that_span_everything():
-    rows = waves(400, channels=1)
+    rows = np.repeat([[0.0, 0.5, 1.0]], 40, axis=0).reshape(-1, 1).astype(np.float32)  # a period of three rows
     memory = remember(rows, window=15)
-    (whole,) = [part for part in memory.subspaces if part.apart and part.length == 5]
-    assert whole.components.shape == (5, 5)
-    assert not memory(torch.from_numpy(waves(15, seed=1, channels=1) + 3.0)[None])[..., 0].any()
+    odd = 3 * rows[:15] - 1  # another size of the same
+    assert not memory(torch.from_numpy(odd)[None])[..., 0].any()
+
+
+def test_what_is_not_rebuilt_does_not_depend_on_other_windows():
+    rows = np.sin(np.arange(800) / 40).astype(np.float32)[:, None]  # smooth: components leave next to nothing
+    memory = remember(rows + 1e-5 * waves(800, channels=1))
+    windows = torch.from_numpy(np.stack([rows[i : i + 30] + 1e-5 * waves(30, seed=i, channels=1) for i in range(9)]))
+    torch.testing.assert_close(memory(windows)[3:4], memory(windows[3:4]), rtol=1e-6, atol=0)
 
 
 def test_a_train_without_held_out_rows_has_no_memory_that_finds_all_others_strange():

@@ -36,6 +36,9 @@ TRAIN_ROWS = 20_000
 """Rows of train that the axes are learned from, at most."""
 MAX_AXES = 8
 MAX_COMPONENTS = 28
+MOST_SPANNED = 0.7
+"""Share of the values of a subsequence that components may be: with more of them, nothing is left that they cannot
+rebuild but rounding."""
 MAX_REFERENCES = 2_000
 COMPONENT_SHARE = 0.75
 """Share of the memory that components may take."""
@@ -53,10 +56,10 @@ class Subspace:
 
     Examples
     --------
-    >>> rows = torch.sin(torch.arange(400.0) / 4)[:, None]
+    >>> rows = torch.sin(torch.arange(400.0, dtype=torch.float64) / 4)[:, None]
     >>> steps = rows.unfold(0, 10, 1).transpose(1, 2)
     >>> subspace = Subspace.fit(steps, length=10, grain=1, centred=False, apart=False, components=2, references=100)
-    >>> calm, odd = rows[:30], torch.zeros(30, 1)
+    >>> calm, odd = rows[:30], torch.zeros(30, 1, dtype=torch.float64)
     >>> bool(subspace(calm[None]).max() < 0.1 < 0.5 < subspace(odd[None]).min())
     True
     """
@@ -79,13 +82,13 @@ class Subspace:
     ) -> Self:
         """Learn from averaged steps of subsequences along the axes, `(n, step, axis)`."""
         flat = _flat(steps, centred=centred)
-        found = torch.linalg.eigh((flat.T @ flat).double())[1].flip(1)[:, : min(components, *flat.shape)].float()
-        coordinates = flat @ found
-        chosen = coordinates[far_apart(coordinates, references)]
-        return cls(length, grain, centred, apart, found.contiguous(), chosen)
+        count = min(components, len(flat), max(int(MOST_SPANNED * flat.shape[1]), 1))
+        found = torch.linalg.eigh(flat.T @ flat)[1].flip(1)[:, :count].float().contiguous()
+        coordinates = flat.float() @ found
+        return cls(length, grain, centred, apart, found, coordinates[far_apart(coordinates, references)])
 
     def __call__(self, rows: Tensor, beside: Tensor | None = None) -> Tensor:
-        """Return `(b, step, column)` from windows along the axes and beside them, `(b, t, axis)` and `(b, t, c)`."""
+        """Return `(b, step, column)` of float64 windows along the axes and beside them, `(b, t, axis)` and `(b, t, c)`."""
         cut = _subsequences(rows, self.length)
         return self.by_step(cut, None if beside is None else _subsequences(beside, self.length), rows.shape[1])
 
@@ -101,17 +104,18 @@ class Subspace:
         """Return the distances `(n, column)` of subsequences `(n, length, axis)`: root of the mean square of a step."""
         flat = _flat(_averaged(subsequences, self.grain), centred=self.centred)
         left = None if beside is None else _flat(_averaged(beside, self.grain), centred=self.centred).square().sum(1)
-        coordinates = flat @ self.components
-        outside = torch.addmm(flat, coordinates, self.components.T, alpha=-1).square().sum(1)
+        components, references = self.components.double(), self.references.double()
+        coordinates = flat @ components
+        outside = torch.addmm(flat, coordinates, components.T, alpha=-1).square().sum(1)
         whole = flat.square().sum(1)
         if left is not None:
             outside, whole = outside + left, whole + left
         outside = outside * (outside > ROUNDING * whole)
-        squares = [outside] if self.apart or not len(self.references) else []
-        if len(self.references):
-            nearest = (coordinates @ self.references.T - self.references.square().sum(1) / 2).argmax(1)
-            squares.append(outside + (coordinates - self.references.index_select(0, nearest)).square().sum(1))
-        return (torch.stack(squares, 1) * (self.grain / self.length)).sqrt()
+        squares = [outside] if self.apart or not len(references) else []
+        if len(references):
+            nearest = (coordinates @ references.T - references.square().sum(1) / 2).argmax(1)
+            squares.append(outside + (coordinates - references.index_select(0, nearest)).square().sum(1))
+        return (torch.stack(squares, 1) * (self.grain / self.length)).sqrt().float()
 
     @property
     def size(self) -> int:
@@ -188,12 +192,16 @@ class Memory:
         return torch.cat([_averaged(one, grain) for one in along])
 
     def _split(self, windows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return scaled windows `(b, t, c)` weighed, along the axes and beside them; None where that is nothing."""
-        weighed = _weighed(windows, self.weights) - self.mean
+        """Return scaled windows `(b, t, c)` weighed, along the axes and beside them; None where that is nothing.
+
+        In float64: what smooth rows leave outside their components is a small difference of large numbers.
+        """
+        weighed = _weighed(windows, self.weights).double() - self.mean
         if self.axes.shape[0] == self.axes.shape[1]:
             return weighed, None
-        along = weighed @ self.axes
-        return along, weighed - along @ self.axes.T
+        axes = self.axes.double()
+        along = weighed @ axes
+        return along, weighed - along @ axes.T
 
     def observe(self, windows: Tensor, outputs: Sequence[ScaleOutput], steps: int) -> Tensor:  # noqa: ARG002
         """Return the distances `(window, step, column)`."""
