@@ -88,7 +88,7 @@ class Subspace:
         return cls(length, grain, centred, apart, found, coordinates[far_apart(coordinates, references)])
 
     def __call__(self, rows: Tensor, beside: Tensor | None = None) -> Tensor:
-        """Return `(b, step, column)` of float64 windows along the axes and beside them, `(b, t, axis)` and `(b, t, c)`."""
+        """Return `(b, step, column)` of float64 windows, along the axes `(b, t, axis)` and beside them `(b, t, c)`."""
         cut = _subsequences(rows, self.length)
         return self.by_step(cut, None if beside is None else _subsequences(beside, self.length), rows.shape[1])
 
