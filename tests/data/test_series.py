@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patchad.data.preparing import Preparer
-from patchad.data.series import check_observed, match_channels, prepare
+from patchad.data.series import check_observed, first_values, match_channels, prepare
 from patchad.data.table import Table
 from patchad.errors import InputError
 
@@ -233,3 +233,7 @@ def test_values_that_overflow_in_sums_are_refused(value):
     for check in (lambda: prepare(values, ("a", "b")), lambda: check_observed(values, ("a", "b"))):
         with pytest.raises(InputError, match=r"too large to compute with, in row 1, channel 'b'"):
             check()
+
+
+def test_of_no_rows_no_channel_has_a_value():
+    assert first_values(np.empty((0, 2))).tolist() == [0, 0]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from patchad.alarms.events import EventStage, Finding, Shape, lead_of
 from patchad.alarms.knowledge import Judge, Knowledge
+from patchad.alarms.pending import PendingRows
 from patchad.alarms.repeats import RangeRepeats, Repeats
 from patchad.alarms.rules import AlarmRules, Teller
 from patchad.alarms.sensors import Dead, SensorFinding, SensorKind, SensorStage, explained_rows
@@ -75,14 +76,8 @@ class AlarmStage:
         "_broken",
         "_ranges",
         "_ended",
-        "_first",
+        "_pending",
         "_passed",
-        "_next",
-        "_scores",
-        "_over",
-        "_alarms",
-        "_inside",
-        "_times",
         "_done",
         "_judge",
         "_dropped",
@@ -123,15 +118,9 @@ class AlarmStage:
         self._done: list[Event] = []
         """Events that are closed."""
         self._forgotten = 0
-        self._first = self._passed = self._next = 0
-        """First row whose alarm is not final; rows that were searched for events; rows with a score."""
-        self._scores = np.empty(0)
-        self._over: BoolArray = np.empty(0, dtype=bool)
-        self._alarms: BoolArray = np.empty(0, dtype=bool)
-        self._inside: BoolArray = np.empty(0, dtype=bool)
-        """Of the rows from `_first` on: scores, over the level, in an event and alarming, in an event."""
-        self._times: NDArray[Any] | None = None
-        """Times of the rows from `_first` on."""
+        self._pending = PendingRows()
+        self._passed = 0
+        """Rows that were searched for events."""
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -142,8 +131,7 @@ class AlarmStage:
         """
         self._broken += self._sensors.push(values)
         self._judge.observe(values, quiet)
-        if times is not None:
-            self._times = times if self._times is None else np.concatenate([self._times, times])
+        self._pending.add_times(times)
 
     def push(
         self,
@@ -162,13 +150,8 @@ class AlarmStage:
         muted = np.zeros(len(rows), dtype=bool) if muted is None else muted
         confirmed = np.zeros(len(rows), dtype=bool) if confirmed is None else confirmed
         kept = ~np.isnan(rows.scores)
-        numbers = np.arange(self._next, self._next + len(rows))
-        self._next += len(rows)
-        none = np.zeros(len(rows), dtype=bool)
-        self._scores = np.concatenate([self._scores, rows.scores])
-        self._over, self._alarms, self._inside = (
-            np.concatenate([one, none]) for one in (self._over, self._alarms, self._inside)
-        )
+        numbers = np.arange(self._pending.next, self._pending.next + len(rows))
+        self._pending.add(rows.scores)
         if not kept.all():
             numbers, rows, levels = numbers[kept], rows[np.flatnonzero(kept)], levels[kept]
             muted, confirmed = muted[kept], confirmed[kept]
@@ -180,19 +163,18 @@ class AlarmStage:
             self._search(numbers, rows, levels, muted, confirmed)
         elif len(rows):
             self._held.append((numbers, rows, levels, muted, confirmed))
-        self._passed = int(self._held[0][0][0]) if self._held else self._next
+        self._passed = int(self._held[0][0][0]) if self._held else self._pending.next
         return self._decide()
 
     def look_ahead(self, ahead: Ahead) -> None:
         """Look at the rows that have no final score yet: an event may be suspected there."""
-        first, times = self._first, self._times
         muted = ahead.muted | self._judge.quiet.stills(ahead.numbers, None, ahead.scores)
         self._suspicions.look(
             replace(ahead, muted=muted),
             self._events.offset,
             opens=not self._events.is_open,
             matters=self._matters,
-            times=lambda row: None if times is None or row < first else times[row - first],
+            times=self._pending.time,
         )
 
     def end_segment(self) -> BoolArray:
@@ -253,7 +235,7 @@ class AlarmStage:
     def _end_segment(self) -> None:
         self._await(self._events.flush())
         self._suspicions.end_segment()
-        self._held, self._kept, self._passed = [], 0, self._next
+        self._held, self._kept, self._passed = [], 0, self._pending.next
         self._begin_segment()
 
     def _await(self, found: Sequence[Finding]) -> None:
@@ -281,22 +263,17 @@ class AlarmStage:
     ) -> None:
         muted = muted | self._judge.quiet.stills(numbers, rows.local, levels)
         self._await(self._events.push(rows, levels, muted, numbers, confirmed))
-        self._over[numbers - self._first] = (rows.scores > levels) & ~muted
+        self._pending.over[numbers - self._pending.first] = (rows.scores > levels) & ~muted
 
     def _decide(self, *, final: bool = False) -> BoolArray:
         """Decide what can be decided; return the alarms of the rows that nothing can change any more."""
-        dead_from = self._next if final else self._sensors.undecided(DEAD)
+        dead_from = self._pending.next if final else self._sensors.undecided(DEAD)
         self._list_events(dead_from, final=final)
         self._list_dead()
         until = min([self._passed, dead_from, *self._undecided_events()])
         until = min(until, self._list_ranges(until))
-        alarms = self._alarms[: until - self._first]
+        alarms = self._pending.finish(until)
         if len(alarms):
-            kept = slice(len(alarms), None)
-            self._scores, self._over = self._scores[kept], self._over[kept]
-            self._alarms, self._inside = self._alarms[kept], self._inside[kept]
-            self._times = None if self._times is None else self._times[kept]
-            self._first = until
             # an event may begin after the rows that a dead sensor explains, and yet be explained by them
             needed = min([until, *(found.active[0] for found in self._undecided_findings() if found.active)])
             self._ended = [one for one in self._ended if one.stop + self._shape.smear > needed]
@@ -334,11 +311,11 @@ class AlarmStage:
                 self._recount(None if first is None else self._teller.event(first, "closed"))
         del self._waiting[:place]
         for one in [*self._going, *self._undecided_findings()]:
-            self._set_times(one)
+            self._pending.set_times(one)
         for found in self._going:
             start, stop = found.rows
-            self._mark(self._inside, start, stop)
-            self._mark(self._alarms, start, stop if found.recognised is None else found.recognised)
+            self._pending.mark(self._pending.inside, start, stop)
+            self._pending.mark(self._pending.alarms, start, stop if found.recognised is None else found.recognised)
         self._done += [self._teller.event(found, "closed") for found in self._going if found.closed]
         self._going = [found for found in self._going if not found.closed]
 
@@ -360,11 +337,11 @@ class AlarmStage:
     def _list_dead(self) -> None:
         for one in self._broken:
             if one.kind in DEAD and one.listed is not False and self._is_loud(one):
-                self._follow(one)
-                self._mark(self._inside, one.first, one.stop)
-                self._mark(self._alarms, one.first, one.stop)
+                self._pending.follow(one)
+                self._pending.mark(self._pending.inside, one.first, one.stop)
+                self._pending.mark(self._pending.alarms, one.first, one.stop)
                 one.listed = True if one.settled else one.listed
-            if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._next:
+            if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._pending.next:
                 self._done += [self._teller.sensor_event(one, "closed")] if one.listed else []
                 self._ended.append(one.dead)
                 one.listed = False
@@ -393,10 +370,10 @@ class AlarmStage:
             if one.listed and not one.latest and self._is_repeat(one):
                 one.listed = False
                 continue
-            self._follow(one)
+            self._pending.follow(one)
             if one.listed:
-                self._mark(self._alarms, one.first, one.stop)
-                if one.finished and one.stop <= self._next:
+                self._pending.mark(self._pending.alarms, one.first, one.stop)
+                if one.finished and one.stop <= self._pending.next:
                     self._done.append(self._teller.sensor_event(one, "closed"))
                     continue
             left.append(one)
@@ -411,8 +388,8 @@ class AlarmStage:
         limit = min(one.stop, one.first + self._shape.reach)
         if until < limit or not (one.finished or (limit < one.stop and not is_short)):
             return None
-        seen = slice(max(one.first - self._first, 0), limit - self._first)
-        return not is_short and not (self._inside[seen] | self._over_level()[seen]).any()
+        seen = self._pending.slice(one.first, limit)
+        return not is_short and not (self._pending.inside[seen] | self._over_level()[seen]).any()
 
     def _is_repeat(self, one: SensorFinding) -> bool:
         """Return whether an event of impossible values is counted on one before it; one that lasts is not."""
@@ -425,35 +402,7 @@ class AlarmStage:
 
     def _over_level(self) -> BoolArray:
         """Mark the rows over the level, but for those of findings that are dropped."""
-        over = self._over.copy()
+        over = self._pending.over.copy()
         for found in self._dropped:
-            over[max(min(found.active) - self._first, 0) : max(found.until + 1 - self._first, 0)] = False
+            over[self._pending.slice(min(found.active), found.until + 1)] = False
         return over
-
-    def _follow(self, one: SensorFinding) -> None:
-        """Find the highest score inside a finding of sensors, among the rows that are not final."""
-        self._set_times(one)
-        first = max(one.first, self._first)
-        scores = self._scores[first - self._first : max(one.stop - self._first, 0)]
-        if len(scores) and not np.isnan(scores).all():
-            best = int(np.nanargmax(scores))
-            if (scores[best], -(first + best)) > (one.peak_score, -one.peak):
-                one.peak, one.peak_score = first + best, float(scores[best])
-
-    def _mark(self, marks: BoolArray, start: int, stop: int) -> None:
-        marks[max(start - self._first, 0) : max(stop - self._first, 0)] = True
-
-    def _set_times(self, found: Finding | SensorFinding) -> None:
-        if self._times is None:
-            return
-        start, last = (
-            (found.rows[0], found.rows[1] - 1) if isinstance(found, Finding) else (found.first, found.stop - 1)
-        )
-        if start >= self._first:
-            found.start_time = self._times[start - self._first]
-        if isinstance(found, Finding) and found.edges.last >= self._first:
-            found.edge_time = self._times[found.edges.last - self._first]
-        if last >= self._first:
-            found.stop_time = self._times[last - self._first]
-        elif isinstance(found, Finding) and last == found.edges.last:
-            found.stop_time = found.edge_time

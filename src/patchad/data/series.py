@@ -129,8 +129,8 @@ def first_values(values: FloatArray) -> NDArray[np.intp]:
     >>> first_values(np.array([[np.nan, 1.0, np.nan], [2.0, 1.0, np.nan]])).tolist()
     [1, 0, 2]
     """
-    known = ~np.isnan(values)
-    return np.where(known.any(axis=0), known.argmax(axis=0), len(values))
+    known = np.concatenate([~np.isnan(values), np.ones((1, values.shape[1]), dtype=bool)])
+    return np.asarray(known.argmax(axis=0))
 
 
 def check_observed(values: FloatArray, channels: Sequence[str]) -> None:
