@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.reference.events_slow import slow_events
 
 from patchad.alarms import repeats
-from patchad.alarms.chunk import REGIME_ROWS
-from patchad.alarms.events import CHECK_EVERY, UNSTEADY_ROWS, EventStage, Shape
+from patchad.alarms.chunk import REGIME_ROWS, UNSTEADY_ROWS
+from patchad.alarms.events import CHECK_EVERY, EventStage, Shape
 from patchad.alarms.listing import EXPLAINED
 from patchad.alarms.repeats import CLEAR, REPEAT_PEAK, REPEAT_ROWS, REPEATS_COUNTED, Repeats
 from patchad.data.stages import Scored

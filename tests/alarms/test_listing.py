@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from patchad.alarms.chunk import UNSTEADY_ROWS
 from patchad.alarms.events import Shape
 from patchad.alarms.knowledge import Knowledge
 from patchad.alarms.listing import AlarmStage
@@ -225,6 +226,25 @@ def test_a_channel_that_was_never_there_explains_nothing_but_its_return():
     feed(stage, scores, values)
     stage.flush()
     assert [(event.kind, event.start) for event in stage.events] == [("missing", 0), ("anomaly", 100)]
+
+
+@pytest.mark.parametrize("part", [1, 7, 5000])
+def test_impossible_values_that_last_become_a_regime_and_alarm_no_longer(part):
+    values = np.random.default_rng(5).standard_normal((5000, 2))
+    values[1000:4000, 0] += 50.0
+    stage, alarms, kinds = make(), [], []
+    for rows in np.array_split(values, 5000 // part):
+        stage.observe(rows)
+        alarms.append(stage.push(Scored(np.zeros(len(rows))), np.full(len(rows), LEVEL)))
+        kinds += [(event.kind, event.state, event.id) for event in stage.events]
+    alarms.append(stage.flush())
+    assert np.flatnonzero(np.concatenate(alarms)).tolist() == list(range(1000, 1000 + UNSTEADY_ROWS))
+    (event,) = stage.events
+    assert (event.kind, event.start, event.stop, event.state) == ("regime", 1000, 4000, "closed")
+    if part == 1:
+        found = list(dict.fromkeys(kinds))
+        assert [one[:2] for one in found] == [("range", "open"), ("regime", "open"), ("regime", "closed")]
+        assert {one[2] for one in found} == {event.id}
 
 
 def test_impossible_values_are_decided_a_reach_after_they_begin():

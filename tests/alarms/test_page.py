@@ -23,7 +23,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "thresholds.md").read_text
         f"in {promise.CONFIDENCE:.0%}".replace("%", " %"),
         f"has lasted {chunk.REGIME_ROWS} rows",
         f"exceeds the highest of its newest {chunk.REGIME_ROWS} rows",
-        f"After {events.UNSTEADY_ROWS:,} rows an event",
+        f"After {chunk.UNSTEADY_ROWS:,} rows an event",
         f"checked every {events.CHECK_EVERY} rows",
         f"over {repeats.REPEAT_PEAK} times the median peak",
         f"at most {repeats.REPEAT_ROWS:,} rows after the end",

@@ -11,6 +11,8 @@ from patchad.data.table import BoolArray, FloatArray
 REGIME_ROWS = 330
 """Rows that an event has to have lasted, and its score to have been steady, before it is called a regime: a fault of
 300 rows is none."""
+UNSTEADY_ROWS = 1000
+"""Rows after which it is called a regime whether steady or not: nobody is to be alarmed for ever by one thing."""
 STEADY_SPREAD = 2.5
 """Spread of a steady score (from its 10th to its 90th percentile), as a share of its height over normal."""
 

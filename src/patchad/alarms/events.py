@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from patchad.alarms.chunk import REGIME_ROWS, Chunk, heights
+from patchad.alarms.chunk import REGIME_ROWS, UNSTEADY_ROWS, Chunk, heights
 from patchad.alarms.edges import CLOSING, Edges, closing_level
 from patchad.alarms.knowledge import Judge
 from patchad.data.stages import Scored
@@ -29,8 +29,6 @@ from patchad.data.table import BoolArray, FloatArray
 
 Kind = Literal["anomaly", "stuck", "missing", "range", "regime"]
 
-UNSTEADY_ROWS = 1000
-"""Rows after which it is called a regime whether steady or not: nobody is to be alarmed for ever by one thing."""
 GREATER = 4.0
 """Peak of an event, in those of the regime before it over normal, over which it is not how the regime ended."""
 CHECK_EVERY = 10

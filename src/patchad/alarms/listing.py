@@ -372,7 +372,7 @@ class AlarmStage:
                 continue
             self._pending.follow(one)
             if one.listed:
-                self._pending.mark(self._pending.alarms, one.first, one.stop)
+                self._pending.mark(self._pending.alarms, one.first, one.recognised or one.stop)
                 if one.finished and one.stop <= self._pending.next:
                     self._done.append(self._teller.sensor_event(one, "closed"))
                     continue

@@ -145,7 +145,7 @@ class Teller:
             channels=names,
             start_time=found.start_time,
             stop_time=found.stop_time,
-            kind=found.kind,
+            kind=found.kind if found.recognised is None else "regime",
             repeats=found.repeats,
             id=self._identifier(found.kind, found.first),
             state=state,

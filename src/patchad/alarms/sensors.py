@@ -9,6 +9,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from patchad.alarms.chunk import UNSTEADY_ROWS
 from patchad.data.scaling import channel_range
 from patchad.data.table import BoolArray, FloatArray
 
@@ -181,6 +182,12 @@ class SensorFinding:
     def channels(self) -> tuple[int, ...]:
         """Channels in the order in which they broke the rule."""
         return tuple(sorted(self.runs, key=lambda channel: (self.runs[channel][0], channel)))
+
+    @property
+    def recognised(self) -> int | None:
+        """From where on it is a regime: impossible values that last are what the sensor has now, and not dead."""
+        lasts = self.kind == "range" and self.stop - self.first > UNSTEADY_ROWS
+        return self.first + UNSTEADY_ROWS if lasts else None
 
     @property
     def dead(self) -> Dead:
