@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests import native
 
 from patchad.bench.cells import RunOptions, load_entities, narrow, plan_cells
@@ -44,6 +45,17 @@ def test_paper_joins_and_open_cuts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.test, whole.test[:40])
 
 
+@pytest.mark.parametrize(("asked", "steps"), [(None, 7), (3, 3), (0, None)])
+def test_training_without_a_bound_of_its_own_is_bounded_as_asked(
+    monkeypatch, asked: int | None, steps: int | None
+) -> None:
+    monkeypatch.setattr("patchad.bench.cells.find_device", lambda _: torch.device("cpu"))
+    variant = Variant("patchad-paper", preset="paper")
+    suite = replace(SUITES["smoke"], variants=(variant,), datasets=("five-kinds",), cpu_steps=7)
+    cells, _ = plan_cells(suite, RunOptions(entities=1, max_steps=asked))
+    assert {cell.parameters["max_steps"] for cell in cells} == {steps}
+
+
 def test_variants_are_chosen_by_their_name_or_their_detector() -> None:
     suite = SUITES["paper-ablation"]
     chosen = narrow(suite, RunOptions(detectors=("wo_ch_mixer", "random"), datasets=("msl",)))
@@ -55,6 +67,8 @@ def test_variants_are_chosen_by_their_name_or_their_detector() -> None:
         narrow(suite, RunOptions(datasets=("UCR",)))
     with pytest.raises(InputError, match="workers must be at least 1"):
         RunOptions(workers=0)
+    with pytest.raises(InputError, match="max_steps must be at least 0"):
+        RunOptions(max_steps=-1)
 
 
 def test_all_means_every_variant_and_every_other_detector_once() -> None:

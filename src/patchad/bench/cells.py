@@ -95,13 +95,14 @@ class RunOptions:
     weights: Path | None = None
     """Folder of pretrained weights, each of which never saw a family, for those that the package's weights saw."""
     max_steps: int | None = None
-    """Maximum number of training steps for detectors without a bound of their own, on any machine."""
+    """Maximum number of training steps for detectors without a bound of their own, on any machine; 0: no bound; None:
+    the suite's where there is no GPU."""
 
     def __post_init__(self) -> None:
-        for name in ("workers", "limit", "entities", "seeds", "max_steps"):
+        for name, least in {"workers": 1, "limit": 1, "entities": 1, "seeds": 1, "max_steps": 0}.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, got {value}")
+            if value is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, got {value}")
 
 
 def all_variants(suite: Suite) -> tuple[Variant, ...]:
@@ -151,7 +152,7 @@ def plan_cells(
         steps = suite.cpu_steps
     chosen = {
         many: [
-            (protocol, v.detector, parameters_of(v, protocol, steps, many=many))
+            (protocol, v.detector, parameters_of(v, protocol, steps or None, many=many))
             for v in suite.variants
             for protocol in suite.protocols
         ]

@@ -54,7 +54,9 @@ def run(
     ] = None,
     max_steps: Annotated[
         int | None,
-        typer.Option(help="Bound on training for detectors without one; without a GPU, the suite's own by default."),
+        typer.Option(
+            help="Bound on training for detectors without one, 0 for none; without a GPU, the suite's own by default."
+        ),
     ] = None,
 ) -> None:
     """Run a suite.
