@@ -217,6 +217,27 @@ def test_an_event_that_a_stuck_sensor_explains_hides_no_impossible_value(row):
     assert [(one.kind, one.start, one.channels[0][0]) for one in stage.events] == sorted(found, key=lambda one: one[1])
 
 
+@pytest.mark.parametrize(("dead", "kind"), [(0.5, "stuck"), (np.nan, "missing")])
+def test_a_dead_sensor_hides_no_impossible_value_of_another(dead, kind):
+    values = np.random.default_rng(5).standard_normal((800, 2))
+    values[100:, 0] = dead
+    values[400:405, 1] = 1000.0
+    stage = make()
+    feed(stage, np.zeros(800), values)
+    stage.flush()
+    found = [(one.kind, one.start, one.channels[0][0]) for one in stage.events]
+    assert found == [(kind, 100, "a"), ("range", 400, "b")]
+
+
+def test_a_sensor_that_is_stuck_at_an_impossible_value_is_one_event():
+    values = np.random.default_rng(5).standard_normal((800, 2))
+    values[400:600, 1] = 1000.0
+    stage = make()
+    feed(stage, np.zeros(800), values)
+    stage.flush()
+    assert [(one.kind, one.start, one.stop) for one in stage.events] == [("stuck", 400, 600)]
+
+
 def test_a_channel_that_was_never_there_explains_nothing_but_its_return():
     values = np.random.default_rng(5).standard_normal((600, 2))
     values[:400, 0] = np.nan

@@ -67,3 +67,11 @@ def test_a_table_without_all_its_times_joins_no_other(missing):
     times = np.array([0.0, missing, 2.0])
     tables = [("a", Table(np.ones((3, 1)), ("x",), times)), ("b", Table(np.ones((3, 1)), ("x",), np.arange(3.0) + 3))]
     assert [name for name, _ in join_tables(tables)] == ["a", "b"]
+
+
+def test_a_file_of_a_single_row_joins_those_around_it():
+    tables = [("a", part(0, 100)), ("b", part(100, 1)), ("c", part(101, 50)), ("d", part(151, 1))]
+    ((name, joined),) = join_tables(tables)
+    assert (name, len(joined.values)) == ("a", 152)
+    apart = [("a", part(0, 1)), ("b", part(1, 1))]
+    assert [name for name, _ in join_tables(apart)] == ["a", "b"], "nobody knows their step"

@@ -327,18 +327,21 @@ class AlarmStage:
     def _is_explained(self, active: Sequence[int], lead: int | None, last: int) -> bool:
         """Return whether a dead sensor explains an event: most rows lie around, and none over the level long after."""
         smear, newest = self._shape.smear, max(active, default=-1)
-        dead = [*self._ended, *(one.dead for one in self._broken if one.kind in DEAD)]
-        dead = [one for one in dead if one.start - smear <= newest]  # what breaks later explains nothing of it
+        # what breaks later explains nothing of it
+        dead = [one for one in self._dead() if one.start - smear <= newest]
         if dead and last >= max(one.stop for one in dead) + smear:
             return False
         explained = explained_rows(dead, np.asarray(active, dtype=np.intp), lead, smear)
         return bool(explained.sum() > EXPLAINED * len(active))
 
+    def _dead(self) -> list[Dead]:
+        """Return the sensors that are dead, or were so in rows that may still be asked for."""
+        return [*self._ended, *(one.dead for one in self._broken if one.kind in DEAD)]
+
     def _list_dead(self) -> None:
         for one in self._broken:
             if one.kind in DEAD and one.listed is not False and self._is_loud(one):
                 self._pending.follow(one)
-                self._pending.mark(self._pending.inside, one.first, one.stop)
                 self._pending.mark(self._pending.alarms, one.first, one.stop)
                 one.listed = True if one.settled else one.listed
             if one.kind in DEAD and one.listed is not False and one.finished and one.stop <= self._pending.next:
@@ -389,7 +392,10 @@ class AlarmStage:
         if until < limit or not (one.finished or (limit < one.stop and not is_short)):
             return None
         seen = self._pending.slice(one.first, limit)
-        return not is_short and not (self._pending.inside[seen] | self._over_level()[seen]).any()
+        stuck = {channel for d in self._dead() if d.start < limit and one.first < d.stop for channel in d.channels}
+        if is_short or stuck.issuperset(one.channels):  # it is told of as stuck
+            return False
+        return not (self._pending.inside[seen] | self._over_level()[seen]).any()
 
     def _is_repeat(self, one: SensorFinding) -> bool:
         """Return whether an event of impossible values is counted on one before it; one that lasts is not."""

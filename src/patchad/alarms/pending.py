@@ -35,7 +35,7 @@ class PendingRows:
         self.alarms: BoolArray = np.empty(0, dtype=bool)
         """In an event, and alarming."""
         self.inside: BoolArray = np.empty(0, dtype=bool)
-        """In an event."""
+        """In an event by score."""
         self.times: NDArray[Any] | None = None
 
     def add_times(self, times: NDArray[Any] | None) -> None:

@@ -24,18 +24,18 @@ class Span:
     first: Any
     last: Any
     step: Any
-    """The usual one, the median."""
+    """The usual one, the median; None where there is one row."""
     channels: tuple[str, ...] | None
     texts: tuple[str, ...]
     zoned: bool
 
     @classmethod
     def of(cls, table: Table) -> Span | None:
-        """Return the span of a table; None where times are missing or infinite, or there are less than two rows."""
+        """Return the span of a table; None where times are missing or infinite, or there is no row."""
         index = table.index
-        if index is None or len(index) < 2 or not np.isfinite(index).all():
+        if index is None or len(index) == 0 or not np.isfinite(index).all():
             return None
-        step = np.median(np.diff(index))
+        step = np.median(np.diff(index)) if len(index) > 1 else None
         return cls(index[0], index[-1], step, table.channels, tuple(table.texts), table.zone is not None)
 
     def precedes(self, other: Span) -> bool:
@@ -66,12 +66,16 @@ def join_tables(named: Sequence[tuple[str, Table]]) -> list[tuple[str, Table]]:
 def chains_of(spans: Sequence[Span | None]) -> list[list[int]]:
     """Return which spans follow each other, as lists of their numbers; in the order given where none does.
 
-    All are left as they are where one of them has no times, or times of another kind.
+    All are left as they are where one of them has no times, or times of another kind, or none has two rows. One of a
+    single row has the usual step of the others.
     """
     alone = [[number] for number in range(len(spans))]
     timed = [(number, span) for number, span in enumerate(spans) if span is not None]
-    if len(timed) < len(spans) or len({np.asarray(span.first).dtype.kind for _, span in timed}) != 1:
+    steps = [span.step for _, span in timed if span.step is not None]
+    if len(timed) < len(spans) or not steps or len({np.asarray(span.first).dtype.kind for _, span in timed}) != 1:
         return alone
+    usual = np.median(steps)
+    timed = [(number, replace(span, step=usual) if span.step is None else span) for number, span in timed]
     chains: list[list[tuple[int, Span]]] = []
     for number, span in sorted(timed, key=lambda item: item[1].first):
         if chains and chains[-1][-1][1].precedes(span):
