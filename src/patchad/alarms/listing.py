@@ -3,8 +3,8 @@
 A row's alarm is final once every finding that it may be part of is decided. An event by score is decided when it is
 ripe (see `patchad.alarms.events`) and it is known whether a broken sensor explains it. A channel that rests or is
 silent is decided when it goes on or has reached its limit. Impossible values are decided a reach after they began: they
-are an event unless one was found there, or the score was over the level. So the rows that wait are bounded, by
-`Shape.patience` and by the longest limit of a channel.
+are an event unless the score found one there, or was over the level, or the channel is dead. So the rows that wait are
+bounded, by `Shape.patience` and by the longest limit of a channel.
 """
 
 from __future__ import annotations
@@ -327,8 +327,7 @@ class AlarmStage:
     def _is_explained(self, active: Sequence[int], lead: int | None, last: int) -> bool:
         """Return whether a dead sensor explains an event: most rows lie around, and none over the level long after."""
         smear, newest = self._shape.smear, max(active, default=-1)
-        # what breaks later explains nothing of it
-        dead = [one for one in self._dead() if one.start - smear <= newest]
+        dead = [one for one in self._dead() if one.start - smear <= newest]  # what breaks later explains nothing of it
         if dead and last >= max(one.stop for one in dead) + smear:
             return False
         explained = explained_rows(dead, np.asarray(active, dtype=np.intp), lead, smear)
@@ -391,10 +390,11 @@ class AlarmStage:
         limit = min(one.stop, one.first + self._shape.reach)
         if until < limit or not (one.finished or (limit < one.stop and not is_short)):
             return None
-        seen = self._pending.slice(one.first, limit)
-        stuck = {channel for d in self._dead() if d.start < limit and one.first < d.stop for channel in d.channels}
-        if is_short or stuck.issuperset(one.channels):  # it is told of as stuck
+        around = [dead for dead in self._dead() if dead.start < limit and one.first < dead.stop]
+        dead = {channel for other in around for channel in other.channels}
+        if is_short or dead.issuperset(one.channels):  # those are told of by another event
             return False
+        seen = self._pending.slice(one.first, limit)
         return not (self._pending.inside[seen] | self._over_level()[seen]).any()
 
     def _is_repeat(self, one: SensorFinding) -> bool:

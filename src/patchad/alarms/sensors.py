@@ -185,7 +185,7 @@ class SensorFinding:
 
     @property
     def recognised(self) -> int | None:
-        """From where on it is a regime: impossible values that last are what the sensor has now, and not dead."""
+        """First row that no longer alarms: impossible values that last are a regime. None where they have not."""
         lasts = self.kind == "range" and self.stop - self.first > UNSTEADY_ROWS
         return self.first + UNSTEADY_ROWS if lasts else None
 
